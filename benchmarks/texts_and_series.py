@@ -1,6 +1,6 @@
 """What benchmarks of sequence models share: real text and series, cheap controls, and where fitted models are kept.
 
-Data: ../shared/data/sequence (PEERATTN_SHARED_DATA).
+Data: ../shared/data/sequence (PEERATTN_SHARED_DATA). BLEU needs sacrebleu (extra "benchmarks").
 """
 
 from __future__ import annotations
@@ -47,6 +47,15 @@ def translation_pairs(part: str, longest: int | None) -> tuple[list[str], list[s
     pairs = list(zip(*(multi30k(f"tokenized/{part}.lc.norm.tok.{k}.gz") for k in ("en", "de")), strict=True))
     kept = [(s, t) for s, t in pairs if longest is None or max(len(s.split()), len(t.split())) <= longest]
     return [s for s, _ in kept], [t for _, t in kept]
+
+
+def bleu(translated: Sequence[str], wanted: Sequence[str]) -> tuple[float, str]:
+    """Return the corpus BLEU of translations, in the words that they are split in, and sacrebleu's signature of it."""
+    import sacrebleu
+
+    metric = sacrebleu.BLEU(tokenize="none", force=True)
+    score = metric.corpus_score(translated, [wanted]).score
+    return score, str(metric.get_signature())
 
 
 def short_translator() -> Translator:

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -139,6 +140,15 @@ def reworded(what: str, remedy: str = "", kinds: type[Exception] | tuple[type[Ex
     except kinds as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise InputError(f"{what} ({reason}).{remedy}") from error
+
+
+@contextmanager
+def naming(argument: str) -> Iterator[None]:
+    """Begin an error with the argument or option it is about, in place of the function's own."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{argument}: {re.sub('^(path|models): ', '', str(error))}") from error
 
 
 def expect(holds: bool, name: str, what: str, got: object, remedy: str = "") -> None:

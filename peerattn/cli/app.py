@@ -122,10 +122,7 @@ def _register(kind: type[Output]) -> None:
             names = [f"--{one.name}"]
         placeholder, text = described.get(one.name, ("", ""))  # python -OO has no docstrings
         displayed = one.metadata.get("kind", typer.Option)(
-            *(names or ()),
-            metavar=placeholder or None,
-            help=" ".join(text.split()),
-            **one.metadata.get("more", {}),
+            *(names or ()), metavar=placeholder or None, help=" ".join(text.split()), **one.metadata.get("more", {})
         )
         kept: Any = Annotated[hints[one.name], displayed]
         parameter = Parameter(one.name, Parameter.KEYWORD_ONLY, annotation=kept)

@@ -36,14 +36,12 @@ def run(options: Network) -> None:
     when = periods.max()
     if options.at is not None:
         when = period_named("--at", options.at, periods)
-    # as predict has it: the outcomes of earlier periods are the firms' past, where weights depend on it
-    rows = periods <= when if saved.model._weights_read_past else periods == when
-    make = saved.model._network_maker()
-    panel = panel.take(np.flatnonzero(rows))
-    observed = {"outcomes": None} | saved.observed(panel.y)
+    # earlier periods are the past of its firms, as predict has it
+    panel = panel.take(np.flatnonzero(periods <= when))
+    observed = saved.observed(panel.y)
     writable_file(options.out, _KNOWN)
     with working(options, f"network of {saved.name}"):
-        network = saved.model._network_of(lambda each: make(s for s in each if s.period == when), saved.called(panel), **observed)
+        network = saved.model.network_at(saved.called(panel), when, **observed)
         _write(options, network)
     text, result = _words(options, network, saved.name)
     return report_line(options, f"{text}\n\n{RELEVANCE}\nnetwork: {place}", result | {"file": str(place)})

@@ -4,16 +4,12 @@ The docstring of a class describes its fields, and is what ``--help`` shows: aft
 value.
 """
 
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import typer
-
-from peerattn.exceptions import InputError
 
 #: Panels that need no file.
 Dataset = Literal["grunfeld", "multiples", "russell", "simulated"]
@@ -247,15 +243,6 @@ class SavedModelOptions:
 
     model: Path = argument()
     panel: Path = argument()
-
-
-@contextmanager
-def naming(option: str) -> Iterator[None]:
-    """Begin an error with the option or argument it is about, in place of the function's argument."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{option}: {re.sub('^(path|models): ', '', str(error))}") from error
 
 
 def given(options: PanelOptions) -> dict[str, Any]:

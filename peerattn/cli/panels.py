@@ -9,11 +9,11 @@ import pandas as pd
 
 from peerattn import datasets
 from peerattn.cli.commands import Audit, Fit
-from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, given, naming
+from peerattn.cli.options import CompareOptions, Dataset, PanelOptions, given
 from peerattn.cli.output import flat_frame
 from peerattn.datasets.presets import PRESETS, read_preset
 from peerattn.evaluation import NewFirms, WalkForward
-from peerattn.exceptions import InputError, check_names, expect
+from peerattn.exceptions import InputError, check_names, expect, naming
 from peerattn.models.forecasters import make_model, model_names, model_title, needs_industry
 from peerattn.models.reference import Reference
 from peerattn.options import check_options

@@ -1,7 +1,7 @@
 """The base class of every panel estimator: input gate → cross-sections → prediction → network."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, reworded_values
 from peerattn.models import by_period, learned
 from peerattn.models.cross_section import CrossSection, Rows, identities
-from peerattn.models.networks import SectionWeights, network_of_sections
+from peerattn.models.networks import NetworkMaker, SectionWeights, network_of_sections
 from peerattn.models.pools import against_training, row_labels, within_periods
 from peerattn.models.row_weights import frequencies
 from peerattn.models.summary import summary_of
@@ -26,6 +26,7 @@ from peerattn.network import PeerNetwork
 from peerattn.options import COLUMN, COLUMNS, validate_options
 from peerattn.panel.design import Design
 from peerattn.panel.gate import check_panel, warn_of_lost_labels
+from peerattn.panel.labels import find_period
 from peerattn.panel.panel import Panel
 from peerattn.panel.stored import is_stored
 from peerattn.processes import joined
@@ -34,7 +35,6 @@ from peerattn.training import one_thread
 from peerattn.types import OutcomesLike, PanelLike
 
 Encoded = tuple[np.ndarray, np.ndarray]  # characteristics (n, p) and codes (n, c)
-NetworkMaker = Callable[[Iterator[CrossSection]], PeerNetwork]
 #: Values of the focal rows of a cross-section, and which of these rows had no admissible peer.
 SectionFunction = Callable[[CrossSection], tuple[np.ndarray, np.ndarray]]
 
@@ -200,6 +200,16 @@ class PanelEstimator(BaseEstimator):
         """
         return self._network_of(self._network_maker(top_k=top_k), X, outcomes=outcomes)
 
+    @available_if(has_peers)
+    def network_at(self, X: PanelLike, period: Hashable, *, outcomes: OutcomesLike = None, **options: Any) -> PeerNetwork:
+        """Return the network of one period of ``X``; earlier periods are the past of its firms, where weights depend on it.
+
+        ``X`` and ``outcomes`` are as in ``predict``, but in memory; other options (``top_k``) as in ``peer_network``.
+        """
+        panel, sections = self._gate_call(X, outcomes=outcomes)
+        when = find_period(period, panel.period.unique().sort_values())
+        return self._network_maker(**options)(section for section in sections if section.period == when)
+
     def _network_of(self, network: NetworkMaker, X: PanelLike, **options: Any) -> PeerNetwork:
         """Return what ``network`` makes of the cross-sections of rows in memory or in files."""
         if not is_stored(X):
@@ -281,8 +291,7 @@ class PanelEstimator(BaseEstimator):
         self.learned_until_ = learned.last_known(panel)
         self.outcome_bounds_ = learned.bounds_of(panel.outcomes)
         self.median_cross_section_ = float(np.median(np.unique(panel.period, return_counts=True)[1]))
-        x, codes = self._encode(panel, weight, fitting=True)
-        return panel, self._rows(panel, x, codes, weight)
+        return panel, self._rows(panel, *self._encode(panel, weight, fitting=True), weight)
 
     def _keep_known(self, training: Rows) -> Rows:
         """Keep the training rows whose outcome is known, and their mean."""
@@ -299,8 +308,7 @@ class PanelEstimator(BaseEstimator):
 
     def _gate_rows(self, X: PanelLike, outcomes: OutcomesLike = None, *, undated: bool = False) -> tuple[Panel, Rows]:
         panel = self._check(X, outcomes, fitting=False, undated=undated)
-        x, codes = self._encode(panel, None, fitting=False)
-        return panel, self._rows(panel, x, codes)
+        return panel, self._rows(panel, *self._encode(panel, None, fitting=False))
 
     def _gate_call(self, X: PanelLike, outcomes: OutcomesLike) -> tuple[Panel, Iterator[CrossSection]]:
         panel, call = self._gate_rows(X, outcomes)
@@ -376,8 +384,6 @@ class PanelEstimator(BaseEstimator):
         usual = {"signed": self._signed, "learned_until": learned_until, "reads_past": self._weights_read_past}
         weights = weights or (lambda section: partial(self._weights, section))
         return network_of_sections(sections, weights, name=type(self).__name__, **(usual | options))
-
-    # ------------------------------------------------------------------ pools
 
     def _within(self, panel: Panel, call: Rows, *, known: bool = True, warn: bool = True) -> Iterator[CrossSection]:
         """Each period of the call is its own pool; without ``known`` rows of unknown outcome are peers, too.

@@ -11,9 +11,10 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from peerattn.exceptions import InputError, expect, reworded
-from peerattn.models.base import Encoded, NetworkMaker, PanelEstimator
+from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows, check_same_kind, means_of_others
 from peerattn.models.mixins import PanelRegressorMixin
+from peerattn.models.networks import NetworkMaker
 from peerattn.network import PeerNetwork
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel

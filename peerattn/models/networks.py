@@ -1,6 +1,6 @@
 """The network of a model's cross-sections: weights on peers' rows, added up by firm."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ _ARRAYS = 12
 #: What gives the weights of some focal rows on all peers, (n_rows, n_peers).
 RowWeights = Callable[[slice], np.ndarray | sparse.sparray]
 SectionWeights = Callable[[CrossSection], RowWeights]
+NetworkMaker = Callable[[Iterator[CrossSection]], PeerNetwork]
 
 
 def network_of_sections(

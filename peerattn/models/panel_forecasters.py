@@ -15,8 +15,8 @@ from peerattn.models.base import PanelEstimator
 from peerattn.models.cross_section import check_same_kind, others_mean
 from peerattn.models.learned import warn_of_shared_periods
 from peerattn.models.mixins import OwnFirmMixin, PanelRegressorMixin
-from peerattn.models.two_stage import independent_columns
 from peerattn.panel.design import Design
+from peerattn.panel.effects import independent_columns
 from peerattn.panel.knowledge import first_known
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable

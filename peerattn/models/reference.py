@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from peerattn.exceptions import expect
+import numpy as np
+
+from peerattn.exceptions import expect, naming, reworded
 from peerattn.models.cross_section import CrossSection, Rows, identities
 from peerattn.models.pools import places_of
 from peerattn.panel.panel import Panel
 from peerattn.render import show_label
 from peerattn.types import ReferenceLike
+
+_WANTED = "a frame, a matrix or a pair (X_ref, y_ref)"
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,16 @@ class Reference:
         """Return ``reference`` as a Reference: it may be one already, a frame, or a pair (X_ref, y_ref)."""
         if isinstance(reference, cls):
             return reference
-        if isinstance(reference, tuple):
-            pair = "a frame or a pair (X_ref, y_ref)"
-            expect(len(reference) == 2, "reference", pair, f"a tuple of {len(reference)}")
-            return cls(*reference)
-        return cls(reference)
+        parts = reference if isinstance(reference, tuple) else (reference,)
+        expect(len(parts) <= 2, "reference", _WANTED, f"a tuple of {len(parts)}")
+        return cls(*parts)
+
+    def __post_init__(self) -> None:
+        if self.X is None or isinstance(self.X, Panel):
+            return
+        with reworded(f"reference: expected {_WANTED}", kinds=ValueError):  # rows of a list may differ in length
+            n_dimensions = len(np.shape(self.X))
+        expect(n_dimensions == 2, "reference", _WANTED, f"{type(self.X).__name__} of {n_dimensions} dimensions")
 
 
 def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> Iterator[CrossSection]:
@@ -62,7 +71,8 @@ def among_reference(panel: Panel, call: Rows, universe: Panel, rows: Rows) -> It
     if panel.firm is None or universe.firm is None:
         call = call.anonymous()
     else:
-        mine, theirs = identities(call.owner, rows.owner)
+        with naming("reference"):
+            mine, theirs = identities(call.owner, rows.owner)
         call = replace(call, identity=mine)
         rows = replace(rows, identity=theirs)
     pools = rows_by_period(universe, rows)
@@ -79,7 +89,8 @@ def with_reference(sections: Iterator[CrossSection], universe: Panel, rows: Rows
         if more is not None:
             # a firm of both is in the pool once, as the call has it
             more = more.take(~more.label.isin(section.peers.label))
-            mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
+            with naming("reference"):
+                mine, theirs, added = identities(section.focal.owner, section.peers.owner, more.owner)
             peers = Rows.stacked([replace(section.peers, identity=theirs), replace(more, identity=added)])
             section = replace(section, focal=replace(section.focal, identity=mine), peers=peers)
         yield section
@@ -92,12 +103,16 @@ def rows_by_period(universe: Panel, rows: Rows) -> Callable[..., Any]:
     return {period: rows.take(at) for period, at in universe.cross_sections()}.get
 
 
-def check_reference(given: Reference, task: str, scale: str | None) -> None:
-    """Raise where a reference has no outcomes and the task needs them, or the other way round."""
+def check_reference(given: Reference, task: str, scale: str | None, weighs_peers: bool) -> None:
+    """Raise where a reference has no outcomes, or no weights, and the model needs them, or the other way round."""
     if task == "nowcast":
         expect(given.y is not None, "reference", "(X_ref, y_ref)", 'no outcomes with task="nowcast"')
     else:
         expect(given.y is None, "reference", "X_ref alone", 'outcomes with task="forecast"')
+    wanted, got = "Reference(X, y), since peer_weight= was not given to fit", "a weight"
+    if weighs_peers:
+        wanted, got = "Reference(X, y, weight), since peer_weight= was given to fit", "no weight"
+    expect((given.weight is not None) == weighs_peers, "reference", wanted, got)
     remedy = "Ranks are taken among the rows of one call, which a reference splits in two."
     expect(scale != "rank", "scale", '"standard" beside reference=', '"rank"', remedy)
 

@@ -1,7 +1,6 @@
 """Weights of rows: frequency weights, and weights of a panel's rows in its order."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,16 +36,18 @@ def frequencies(panel: Panel, weight: OutcomesLike) -> np.ndarray:
 
 
 def weighted(
-    panel: Panel, training: Rows, sample_weight: OutcomesLike, loss_weight: OutcomesLike, peer_weight: OutcomesLike
+    panel: Panel, training: Rows, *, sample_weight: OutcomesLike, loss_weight: OutcomesLike, peer_weight: OutcomesLike
 ) -> Rows:
     """Return training rows with the loss and peer weights of a panel."""
-    given = [("loss_weight", loss_weight, "loss_weight"), ("peer_weight", peer_weight, "weight")]
-    for name, weight, field in given:  # of Rows
-        if weight is None:
-            continue
+
+    def of_rows(name: str, weight: OutcomesLike) -> np.ndarray:
         expect(panel.dated, name, "a panel", "arrays", "They take sample_weight=.")
         remedy = "A frequency weight is both: pass one of them."
         expect(sample_weight is None, name, "no sample_weight= beside it", "both", remedy)
-        found: Any = {field: row_weights(panel, weight, name)}
-        training = replace(training, **found)
+        return row_weights(panel, weight, name)
+
+    if loss_weight is not None:
+        training = replace(training, loss_weight=of_rows("loss_weight", loss_weight))
+    if peer_weight is not None:
+        training = replace(training, weight=of_rows("peer_weight", peer_weight))
     return training

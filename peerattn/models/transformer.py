@@ -17,14 +17,13 @@ from torch import Tensor
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
-from peerattn.models.base import NetworkMaker
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.firm_transformer import TransformerSpec
 from peerattn.models.learners.losses import Loss, huber, loss_of, squared_error
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.learners.transformer import TransformerLearner, TransformerTraining
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.models.networks import RowWeights
+from peerattn.models.networks import NetworkMaker, RowWeights
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
 from peerattn.models.stacking.evidence import NONLINEAR, PEERS, Candidate
 from peerattn.models.stacking.origins import outcomes_of
@@ -245,8 +244,9 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         dtype = str(problem.dtype).removeprefix("torch.")
         progress = type(self).__name__ if self.verbose else None
         how = TransformerTraining(
-            self.loss, self.n_seeds, self.max_steps, seed, dtype, problem.device, self.precision, progress, problem.purge
-        )
+            loss=self.loss, n_seeds=self.n_seeds, max_steps=self.max_steps, seed=seed, dtype=dtype, device=problem.device,
+            precision=self.precision, progress=progress, purge=problem.purge,
+        )  # fmt: skip
         return TransformerLearner(spec, how)
 
     def _loss(self) -> Loss:

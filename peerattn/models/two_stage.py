@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import stats
 
 from peerattn.exceptions import InputError, extra
 from peerattn.models.wild_bootstrap import wild_cluster_p
-from peerattn.panel.effects import degrees_of, integers, net_of
+from peerattn.panel.effects import DEPENDENT, degrees_of, independent_columns, integers, net_of
 from peerattn.render import Regression
 
 GRID = np.concatenate([np.linspace(-1.0, 1.0, 401), np.tan(np.linspace(np.pi / 4, np.pi / 2, 60)[1:-1])])
@@ -149,7 +150,6 @@ def _confidence_set(p: Any, near: np.ndarray) -> tuple[tuple[float, float], ...]
 
 FEW_CLUSTERS = 50
 PEERS_OUTCOME = "peers' outcome"
-DEPENDENT = 1e-9  # a column whose part that is new is a smaller share of it counts as dependent
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -226,18 +226,6 @@ class TwoStage(Regression):
         return [note for holds, note in notes if holds]
 
 
-def independent_columns(columns: np.ndarray) -> np.ndarray:
-    """Return which columns are no combination of earlier ones.
-
-    >>> independent_columns(np.array([[1.0, 2.0, 0.0], [1.0, 2.0, 1.0], [1.0, 2.0, 5.0]])).tolist()
-    [True, False, True]
-    """
-    size = np.linalg.norm(columns, axis=0)
-    R: np.ndarray = np.linalg.qr(columns / np.where(size > 0, size, 1.0), mode="r")  # type: ignore[assignment]
-    ranks = [0, *(np.linalg.matrix_rank(R[:, : k + 1], tol=DEPENDENT) for k in range(len(size)))]
-    return np.asarray(np.diff(ranks) > 0)
-
-
 @dataclass(frozen=True)
 class _Equation:
     """Outcome, regressors and instruments net of absorbed effects, both made orthonormal; dependent columns are left out."""
@@ -246,7 +234,9 @@ class _Equation:
     X: np.ndarray
     W: np.ndarray  # the instrumented column, where there are instruments
     Z: np.ndarray
-    kept: np.ndarray  # which of the exogenous columns and instruments these are
+    columns: list[str]  # of X and W
+    instruments: tuple[str, ...]
+    dropped: tuple[str, ...]
     back: np.ndarray  # @ coefficients on X and W = those on the columns that were given
     weight: np.ndarray
     effects: pd.DataFrame
@@ -266,6 +256,7 @@ class _Equation:
         table = np.where(absent, 0.0, table / size)  # in units of its columns a rank does not depend on them
         root = np.sqrt(weight)[:, None]
         kept = independent_columns(table[:, :-2] * root)
+        names = np.array([*map(str, exogenous), *map(str, instruments)], dtype=object)
         n_x = exogenous.shape[1]
         x_at = np.flatnonzero(kept[:n_x])
         z_at = n_x + np.flatnonzero(kept[n_x:])
@@ -283,9 +274,30 @@ class _Equation:
         for _ in range(2):  # net of X; the first time leaves rounding errors
             Z = np.linalg.qr(Z - X @ (X.T @ Z))[0]
         back = np.linalg.inv(R) * (size[-1] / size[used])[:, None]
-        absorbed = degrees_of(effects, clusters)
         W = Q[:, len(x_at) :]
-        return cls(table[:, -1], X / root, W / root, Z / root, kept, back, weight, effects, absorbed)
+        columns = [*names[x_at], PEERS_OUTCOME][: len(used)]
+        described = (columns, tuple(names[z_at]), tuple(names[~kept]))
+        absorbed = degrees_of(effects, clusters)
+        return cls(table[:, -1], X / root, W / root, Z / root, *described, back, weight, effects, absorbed)
+
+    def errors(self, clusters: pd.DataFrame | None) -> tuple[int, dict[str, int], dict[str, Any]]:
+        """Return the degrees of freedom of t, the numbers of clusters, and what linearmodels' ``fit`` takes."""
+        degrees = len(self.target) - len(self.back) - self.absorbed
+        config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
+        if self.absorbed and degrees > 0:
+            config["extra_df"] = self.absorbed
+        if clusters is None:
+            return max(degrees, 1), {}, config
+        counts = {str(name): int(n) for name, n in clusters.nunique(dropna=False).items()}
+        for name in (name for name, n in counts.items() if n == 1):
+            raise InputError(f"cluster: all rows are of one {name}; standard errors need several clusters. Pass cluster=None.")
+        config |= {"cov_type": "clustered", "clusters": integers(clusters).to_numpy()}
+        return max(min(counts.values()) - 1, 1), counts, config
+
+    def rsquared(self, residuals: np.ndarray) -> float:
+        """Return the share of the squares about the mean that is explained; 0 where there are none."""
+        total = float(self.weight @ (self.target - np.average(self.target, weights=self.weight)) ** 2)
+        return 1 - float(self.weight @ residuals**2) / total if total > 0 else 0.0
 
     def jackknife(self, cluster: np.ndarray) -> np.ndarray:
         """Return the covariance of the coefficients by leaving out one cluster after the other."""
@@ -341,7 +353,6 @@ def two_stage(
     if len(y) < 2:
         raise InputError(f"y: estimates need at least two known outcomes, got {len(y)}.")
     IV2SLS = extra("linearmodels.iv", "regressions", "Two-stage least squares").IV2SLS
-    ours = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
     about: dict[str, Any] = {"title": "Least squares"}
     if endogenous is not None:
         about = {"title": "Linear-in-means model, two-stage least squares", "instrumented": PEERS_OUTCOME}
@@ -350,51 +361,27 @@ def two_stage(
         instruments = exogenous.iloc[:, :0]
     if effects is None:
         effects = pd.DataFrame(index=exogenous.index)
-    eq = _Equation.of(y, endogenous, exogenous, instruments, ours, effects, clusters)
-    freedom = degrees = len(y) - len(eq.back) - eq.absorbed
-    config: dict[str, Any] = {"cov_type": "robust", "debiased": degrees > 0}
-    if eq.absorbed and degrees > 0:
-        config["extra_df"] = eq.absorbed
-    counts: dict[str, int] = {}
-    if clusters is not None:
-        counts = {str(name): int(n) for name, n in clusters.nunique(dropna=False).items()}
-        for name in (name for name, n in counts.items() if n == 1):
-            raise InputError(f"cluster: all rows are of one {name}; standard errors need several clusters. Pass cluster=None.")
-        groups = integers(clusters).to_numpy()
-        config |= {"cov_type": "clustered", "clusters": groups}
-        freedom = min(counts.values()) - 1
-    freedom = max(freedom, 1)
-    fit = IV2SLS(eq.target, eq.X, eq.W, eq.Z, weights=ours).fit(**config)
+    weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
+    eq = _Equation.of(y, endogenous, exogenous, instruments, weight, effects, clusters)
+    freedom, counts, config = eq.errors(clusters)
+    fit = IV2SLS(eq.target, eq.X, eq.W, eq.Z, weights=weight).fit(**config)
     cov = np.asarray(fit.cov)
     # with few clusters the sandwich is too small
     if len(counts) == 1 and min(counts.values()) < FEW_CLUSTERS:
-        cov = eq.jackknife(groups[:, 0])
+        cov = eq.jackknife(config["clusters"][:, 0])
     params = eq.back @ np.asarray(fit.params)
     cov = eq.back @ cov @ eq.back.T
     errors = np.sqrt(np.where(np.diag(cov) >= 0, np.diag(cov), np.nan))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
-        p = eq.bootstrapped(groups[:, 0], n_bootstrap, random_state)
+        p = eq.bootstrapped(config["clusters"][:, 0], n_bootstrap, random_state)
     found = None
     if eq.Z.shape[1]:
-        found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, ours, config, float(eq.back[-1, -1]))
-    names = np.array([*map(str, exogenous), *map(str, instruments)], dtype=object)
-    n_x = exogenous.shape[1]
-    columns = pd.Index([*names[:n_x][eq.kept[:n_x]], PEERS_OUTCOME][: len(params)])
-    total = float(ours @ (eq.target - np.average(eq.target, weights=ours)) ** 2)
+        found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, weight, config, float(eq.back[-1, -1]))
+    series = partial(pd.Series, index=eq.columns)
     return TwoStage(
-        params=pd.Series(params, index=columns),
-        std_errors=pd.Series(errors, index=columns),
-        cov=pd.DataFrame(cov, columns, columns),
-        pvalues=pd.Series(p, index=columns),
-        freedom=freedom,
-        nobs=int(ours.sum()),
-        clusters=counts,
-        effects=tuple(effects.columns),
-        rsquared=1 - float(ours @ np.asarray(fit.resids) ** 2) / total if total > 0 else 0.0,
-        identification=found,
-        instruments=tuple(names[n_x:][eq.kept[n_x:]]),
-        dropped=tuple(names[~eq.kept]),
-        n_bootstrap=n_bootstrap,
-        **about,
-    )
+        params=series(params), std_errors=series(errors), pvalues=series(p), cov=pd.DataFrame(cov, eq.columns, eq.columns),
+        freedom=freedom, nobs=int(weight.sum()), clusters=counts, effects=tuple(effects.columns),
+        rsquared=eq.rsquared(np.asarray(fit.resids)), identification=found, instruments=eq.instruments, dropped=eq.dropped,
+        n_bootstrap=n_bootstrap, **about,
+    )  # fmt: skip

@@ -15,12 +15,7 @@ NARROW = 16  # columns below which the fast kernel of a CPU is slower than at so
 
 
 def attention_weights(
-    query: Tensor,
-    key: Tensor,
-    *,
-    mask: Tensor | None = None,
-    bias: Tensor | None = None,
-    scale: float | None = None,
+    query: Tensor, key: Tensor, *, mask: Tensor | None = None, bias: Tensor | None = None, scale: float | None = None
 ) -> Tensor:
     r"""Return the weights of every query on every key.
 

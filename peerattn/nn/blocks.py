@@ -51,14 +51,7 @@ class FeedForward(nn.Module):
     torch.Size([3, 4])
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        d_hidden: int,
-        *,
-        activation: Activation = "gelu",
-        generator: Generator | None = None,
-    ):
+    def __init__(self, d_model: int, d_hidden: int, *, activation: Activation = "gelu", generator: Generator | None = None):
         super().__init__()
         check_at_least(1, d_model=d_model, d_hidden=d_hidden)
         check_one_of(activation=(activation, get_args(Activation)))

@@ -105,15 +105,7 @@ class LearnedPositions2d(nn.Module):
     torch.Size([6, 4])
     """
 
-    def __init__(
-        self,
-        n_rows: int,
-        n_columns: int,
-        d_model: int,
-        *,
-        std: float = 0.02,
-        generator: Generator | None = None,
-    ):
+    def __init__(self, n_rows: int, n_columns: int, d_model: int, *, std: float = 0.02, generator: Generator | None = None):
         super().__init__()
         generator = generator or Generator()
         self.rows = normal(n_rows, d_model, std=std, generator=generator)

@@ -15,13 +15,7 @@ SCORES = get_args(Score)
 
 
 def score_terms(
-    query: Tensor,
-    key: Tensor,
-    score: str,
-    *,
-    combine: Tensor | None = None,
-    bias: Tensor | None = None,
-    temperature: float = 1.0,
+    query: Tensor, key: Tensor, score: str, *, combine: Tensor | None = None, bias: Tensor | None = None, temperature: float = 1.0
 ) -> dict[str, Any]:
     r"""Return the arguments with which `attention` and its relatives compute a score.
 

@@ -15,11 +15,7 @@ from peerattn.exceptions import InputError, reworded, validate_arguments
 from peerattn.panel.words import WORDS
 
 #: Classifications whose digits nest: the code of length k is a group of the code of length k + 1.
-_SCHEMES = {
-    "sic": r"h?sic(h|cd|code|_code|4)?$",
-    "naics": "naics",
-    "gics": "gics|gsubind|gind|ggroup|gsector",
-}
+_SCHEMES = {"sic": r"h?sic(h|cd|code|_code|4)?$", "naics": "naics", "gics": "gics|gsubind|gind|ggroup|gsector"}
 _LOOKS_LIKE_CODE = re.compile(r"^(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)", re.IGNORECASE)
 _UNKNOWN = {"sic": ("0000", "9999"), "plain": ()}  # "0" in other schemes
 #: Floats beyond hold no longer each whole number: different codes would be one.

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import lsqr
 from peerattn.exceptions import InputError, did_you_mean, expect, extra, reworded
 
 BY = "×"  # between the parts of an effect, "sic×period"; "^", as in fixest, is read alike
+DEPENDENT = 1e-9  # a column whose part that is new is a smaller share of it counts as dependent
 ROUNDS = 100_000  # in which two effects are absorbed, or an error tells that they are not
 
 
@@ -182,3 +183,15 @@ def known_effects(effects: Mapping[str, pd.Series], groups: pd.DataFrame) -> np.
     """
     each = [effect.reindex(pd.Index(groups[name])).fillna(0.0).to_numpy() for name, effect in effects.items()]
     return np.asarray(sum(each, np.zeros(len(groups))))
+
+
+def independent_columns(columns: np.ndarray) -> np.ndarray:
+    """Return which columns are no combination of earlier ones.
+
+    >>> independent_columns(np.array([[1.0, 2.0, 0.0], [1.0, 2.0, 1.0], [1.0, 2.0, 5.0]])).tolist()
+    [True, False, True]
+    """
+    size = np.linalg.norm(columns, axis=0)
+    R: np.ndarray = np.linalg.qr(columns / np.where(size > 0, size, 1.0), mode="r")  # type: ignore[assignment]
+    ranks = [0, *(np.linalg.matrix_rank(R[:, : k + 1], tol=DEPENDENT) for k in range(len(size)))]
+    return np.asarray(np.diff(ranks) > 0)

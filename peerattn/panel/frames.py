@@ -64,8 +64,4 @@ def _read_folder(path: Path) -> pd.DataFrame:
 
 
 #: Endings of files, and what they are.
-_KINDS = {
-    **{ending: kind.title() for ending, kind in KINDS.items()},
-    ".csv": "CSV",
-    **dict.fromkeys(STATISTICAL, "statistical"),
-}
+_KINDS = {**{ending: kind.title() for ending, kind in KINDS.items()}, ".csv": "CSV", **dict.fromkeys(STATISTICAL, "statistical")}

@@ -17,6 +17,7 @@ from peerattn.exceptions import (
     PossibleLeakWarning,
     UnitWarning,
     did_you_mean,
+    naming,
     reworded_values,
     validate_arguments,
     warn_user,
@@ -104,13 +105,7 @@ def check_panel(
         return frame, all_columns(frame, declared, labels=(firm, period))
 
     if isinstance(given, Panel):
-        names = _names(estimator, given.columns, len(given), fitting, named)
-        panel = given
-        if names == given.columns:
-            panel = given.with_codes(declared)
-        if not fitting and (names != given.columns or {*panel.codes} != {*declared}):
-            had = f"X is a Panel with columns {list(given.columns)}, of which {list(panel.codes)} are codes, but fit had "
-            raise InputError(f"{had}{list(names)} and {list(declared)}: declare the same, or pass X.X.")
+        panel = _of_panel(estimator, given, declared, fitting)
     else:
         if not named:
             X = _numbers(estimator, given, fitting, codes)
@@ -122,12 +117,7 @@ def check_panel(
     if panel.firm is not None and not undated:
         kind = kind_of_firms(panel.firm)
     if fitting:
-        estimator.column_names_ = None
-        if named:
-            estimator.column_names_ = panel.columns
-        estimator.code_columns_ = tuple(panel.codes)
-        estimator.code_values_ = {name: tuple(sorted(panel.codes[name].dropna().unique())) for name in panel.codes}
-        estimator.firm_kind_ = kind
+        _keep_columns(estimator, panel, kind, named)
     else:
         _check_firms(firm, kind, getattr(estimator, "firm_kind_", ""))
         _check_codes(panel.codes, getattr(estimator, "code_values_", {}), groupings)
@@ -136,6 +126,28 @@ def check_panel(
         learned = [name for name in panel.codes if name not in groupings]
         panel = examine(panel, learned, codes, universe, (firm, period))
     return panel
+
+
+def _of_panel(estimator: Any, given: Panel, codes: Sequence[Any], fitting: bool) -> Panel:
+    """Return a panel with these columns declared to be codes; other columns or codes than those of fit raise an error."""
+    names = _names(estimator, given.columns, len(given), fitting, named=True)
+    panel = given
+    if names == given.columns:
+        panel = given.with_codes(codes)
+    if not fitting and (names != given.columns or {*panel.codes} != {*codes}):
+        had = f"X is a Panel with columns {list(given.columns)}, of which {list(panel.codes)} are codes, but fit had "
+        raise InputError(f"{had}{list(names)} and {list(codes)}: declare the same, or pass X.X.")
+    return panel
+
+
+def _keep_columns(estimator: Any, panel: Panel, kind: str, named: bool) -> None:
+    """Keep in an estimator the columns, codes and kind of firms that later calls are compared with."""
+    estimator.column_names_ = None
+    if named:
+        estimator.column_names_ = panel.columns
+    estimator.code_columns_ = tuple(panel.codes)
+    estimator.code_values_ = {name: tuple(sorted(panel.codes[name].dropna().unique())) for name in panel.codes}
+    estimator.firm_kind_ = kind
 
 
 def _with_outcomes(panel: Panel, y: OutcomesLike, estimator: BaseEstimator, fitting: bool) -> Panel:
@@ -267,7 +279,8 @@ def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], unive
     firm = panel.firm
     codes = panel.codes[list(learned)]
     if learned and {*learned} <= {*getattr(universe, "columns", ())}:
-        others = as_panel(universe, codes=learned, characteristics=(), firm=names[0], period=names[1], undated=True)
+        with naming("reference"):
+            others = as_panel(universe, codes=learned, characteristics=(), firm=names[0], period=names[1], undated=True)
         if others.firm is not None:
             firm = firm.append(others.firm)
             codes = pd.concat([codes, others.codes])

@@ -90,19 +90,7 @@ def as_panel(
         dates = [known_at]
     if isinstance(X, pd.DataFrame):
         X = frame = _with_numbers(X, [outcome, *(characteristics or ())])
-
-    def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
-        if outcome is not None:
-            frame = frame.rename(columns=str)
-            labels = [*dates, firm, period]
-            choice = choose_columns(frame, labels=labels, outcome=outcome, characteristics=characteristics, codes=declared)
-            return frame[[*choice.characteristics, *choice.codes]], choice
-        if characteristics is not None:
-            wanted = [*characteristics, *declared]
-            check_known("characteristics", wanted, frame.columns)
-            frame = frame.loc[:, frame.columns.isin(wanted)]
-        return frame, all_columns(frame, declared, labels=(firm, period))
-
+    choose = _choice(outcome, characteristics, declared, [*dates, firm, period])
     if isinstance(X, Panel):
         if outcome is not None or characteristics:
             raise InputError("X is a Panel, which has an outcome and characteristics: leave out these arguments, or pass X.X.")
@@ -131,13 +119,37 @@ def as_panel(
     if y is not None:
         panel = panel.with_outcomes(y)
     for name, values in (weights or {}).items():
-        weight = panel.align(values, name)
-        if bad := int((~(weight >= 0)).sum()):
-            raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
-        panel = replace(panel, weights={**panel.weights, name: weight})
+        panel = _with_weight(panel, name, values)
     if known_at is not None:
         panel = _with_dates(panel, as_pandas(known_at))
     return panel
+
+
+def _choice(
+    outcome: ColumnLike | None, characteristics: Sequence[str] | None, codes: list[Any], labels: list[Any]
+) -> Callable[[pd.DataFrame], tuple[pd.DataFrame, ColumnChoice]]:
+    """Return what chooses the columns of a frame without firm and period."""
+
+    def choose(frame: pd.DataFrame) -> tuple[pd.DataFrame, ColumnChoice]:
+        if outcome is not None:
+            frame = frame.rename(columns=str)
+            choice = choose_columns(frame, labels=labels, outcome=outcome, characteristics=characteristics, codes=codes)
+            return frame[[*choice.characteristics, *choice.codes]], choice
+        if characteristics is not None:
+            wanted = [*characteristics, *codes]
+            check_known("characteristics", wanted, frame.columns)
+            frame = frame.loc[:, frame.columns.isin(wanted)]
+        return frame, all_columns(frame, codes, labels=labels[-2:])
+
+    return choose
+
+
+def _with_weight(panel: Panel, name: str, values: Any) -> Panel:
+    """Return a panel with one more weight of its rows."""
+    weight = panel.align(values, name)
+    if bad := int((~(weight >= 0)).sum()):
+        raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
+    return replace(panel, weights={**panel.weights, name: weight})
 
 
 def _with_dates(panel: Panel, known_at: Any) -> Panel:
@@ -261,19 +273,10 @@ def panel_of(
         if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
     }
     return Panel(
-        pd.DataFrame(numbers, index=rows, columns=list(numbers)),
-        pd.DataFrame(codes, index=rows, columns=list(codes)),
-        outcomes=None,
-        firm=firms,
-        period=periods,
-        dated=dated,
-        order=np.arange(len(frame)),
-        index=frame.index,
-        columns=tuple(frame.columns),
-        names=(firm, period),
-        choice=choice,
-        level_orders=level_orders,
-    )
+        pd.DataFrame(numbers, index=rows, columns=list(numbers)), pd.DataFrame(codes, index=rows, columns=list(codes)),
+        outcomes=None, firm=firms, period=periods, dated=dated, order=np.arange(len(frame)), index=frame.index,
+        columns=tuple(frame.columns), names=(firm, period), choice=choice, level_orders=level_orders,
+    )  # fmt: skip
 
 
 def _with_numbers(frame: pd.DataFrame, names: Sequence[Any]) -> pd.DataFrame:

@@ -85,10 +85,7 @@ class WordPieceTokenizer(Tokenizer):
         numbers = {symbol: k for k, symbol in enumerate(published)}
         found = library.Tokenizer(library.models.WordPiece(numbers, unk_token="[UNK]"))
         found.normalizer = library.normalizers.BertNormalizer(
-            clean_text=True,
-            handle_chinese_chars=self.split_chinese,
-            strip_accents=self.strip_accents,
-            lowercase=self.lowercase,
+            clean_text=True, handle_chinese_chars=self.split_chinese, strip_accents=self.strip_accents, lowercase=self.lowercase
         )
         found.pre_tokenizer = library.pre_tokenizers.BertPreTokenizer()
         found.add_special_tokens(list(BERT_SPECIAL))

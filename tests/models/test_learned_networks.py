@@ -7,6 +7,7 @@ import pytest
 from peerattn import WalkForward, compare
 from peerattn.exceptions import InputError
 from peerattn.models import (
+    CovariancePeerRegressor,
     CrossSectionalRidge,
     IndustryMedianRegressor,
     IndustryPeerRegressor,
@@ -29,6 +30,20 @@ def panel():
 
 def at(frame, *periods):
     return frame[frame.index.get_level_values("period").isin(periods)]
+
+
+@pytest.mark.parametrize("learner", [CovariancePeerRegressor(random_state=0), CrossSectionalRidge()])
+def test_the_network_at_a_period_is_that_among_all_periods(learner):
+    X, y = panel()
+    X = X[["size"]]
+    model = learner.fit(X, y)
+    of_all = model.peer_network(X, outcomes=y)
+    one = model.network_at(X, "2004", outcomes=y)
+    assert one.periods.tolist() == [2004] and one.signed == of_all.signed
+    pd.testing.assert_frame_equal(one.matrix(), of_all.matrix(2004), rtol=0, atol=1e-12)
+    assert (model.network_at(X, 2004, outcomes=y, top_k=2).matrix() != 0).sum(axis=1).max() == 2
+    with pytest.raises(InputError, match="1999"):
+        model.network_at(X, 1999, outcomes=y)
 
 
 @pytest.mark.parametrize("learner", [NadarayaWatsonRegressor(bandwidth=1.0), CrossSectionalRidge()])

@@ -92,6 +92,15 @@ def test_what_does_not_vary_has_no_correlation() -> None:
     assert np.isnan(common_peers(empty, empty)) and common_peers(empty, other) == 0.0
 
 
+@pytest.mark.parametrize("spread", [1e-3, 1e-6, 1e-9])
+def test_weights_that_hardly_differ_have_their_correlation(spread: float) -> None:
+    rng = np.random.default_rng(0)
+    off = ~np.eye(7, dtype=bool)
+    first, second = (off * (1 + spread * part) for part in rng.normal(size=(2, 7, 7)) @ rng.normal(size=(7, 7)))
+    networks = [PeerNetwork.from_matrices({1: ("ABCDEFG", None, W)}, row_normalized=False) for W in (first, second)]
+    assert network_correlation(*networks) == pytest.approx(np.corrcoef(first[off], second[off])[0, 1], abs=1e-6)
+
+
 def test_agreement_refuses_what_has_nothing_in_common() -> None:
     for measure in (network_correlation, common_peers):
         with pytest.raises(InputError, match="no period in common"):

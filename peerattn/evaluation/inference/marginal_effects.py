@@ -143,9 +143,8 @@ def marginal_effects(
     panel = as_panel(X)
     if not panel.dated:
         raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
-    firm, period = (pd.factorize(panel.X.index.get_level_values(name), sort=True)[0] for name in (0, 1))
     if rows is None:
-        rows = X[period == period.max()]
+        rows = X[panel.period == panel.period.max()]
     expect(isinstance(rows, pd.DataFrame), "at", "a DataFrame or a Panel", type(rows).__name__)
     if isinstance(outcomes, pd.Series) and rows.index.isin(outcomes.index).all():
         outcomes = outcomes.loc[rows.index]
@@ -166,20 +165,29 @@ def marginal_effects(
     if not found.any():
         why = "Without outcomes the peers of a kernel or an industry model are training rows, which do not move"
         raise InputError(f"outcomes: no weight changes when peers do. {why}; pass the outcomes of the cross-section.")
-    draws = []
-    left = "blocks of periods"
-    if y is not None:
-        check_at_least(2, n_refits=n_refits)
-        check_count(n_refits=n_refits)
-        # blocks of periods; groups of firms where periods are few
-        groups = period * n_refits // (period.max() + 1)
-        if period.max() + 1 < 2 * n_refits:
-            dealt = np.random.default_rng(random_state).permutation(firm.max() + 1)
-            left = "groups of firms"
-            groups = (dealt % n_refits)[firm]
-        values = as_panel(X, y).y.to_numpy()
-        kept = (groups != group for group in range(n_refits))
-        draws = [moves.effects(clone(model).fit(X[at], values[at])) for at in kept]
+    if y is None:
+        return _with_errors(found, [], "blocks of periods", moves.pairs)
+    check_at_least(2, n_refits=n_refits)
+    check_count(n_refits=n_refits)
+    groups, left_out = _jackknife_groups(panel, n_refits, random_state)
+    values = as_panel(X, y).y.to_numpy()
+    kept = (groups != group for group in range(n_refits))
+    draws = [moves.effects(clone(model).fit(X[at], values[at])) for at in kept]
+    return _with_errors(found, draws, left_out, moves.pairs)
+
+
+def _jackknife_groups(panel: Panel, n_groups: int, seed: int) -> tuple[np.ndarray, str]:
+    """Return the group of each row that one refit leaves out, and what the groups are."""
+    firm, period = (pd.factorize(panel.labels.get_level_values(name), sort=True)[0] for name in (0, 1))
+    n_periods = period.max() + 1
+    if n_periods >= 2 * n_groups:
+        return period * n_groups // n_periods, "blocks of periods"
+    dealt = np.random.default_rng(seed).permutation(firm.max() + 1)
+    return (dealt % n_groups)[firm], "groups of firms"
+
+
+def _with_errors(found: pd.Series, draws: Sequence[pd.Series | None], left_out: str, n_pairs: int) -> MarginalEffects:
+    """Return effects with the standard errors of the delete-a-group jackknife."""
     n = len(draws)
     peers = {k: draw for k, draw in enumerate(draws) if draw is not None}
     # where a refit found no peers its effects are zero
@@ -187,8 +195,8 @@ def marginal_effects(
     errors = frame.std(axis=1, ddof=0).astype(float) * np.sqrt(max(n - 1, 0))
     p = pd.Series(2 * stats.t.sf(np.abs(found / errors.where(errors > 0)), max(n - 1, 1)), index=found.index)
     return MarginalEffects(
-        params=found, std_errors=errors, pvalues=p, nobs=moves.pairs, rsquared=float("nan"), freedom=max(n - 1, 1),
-        draws=frame, left_out=left, n_empty=n - len(peers),
+        params=found, std_errors=errors, pvalues=p, nobs=n_pairs, rsquared=float("nan"), freedom=max(n - 1, 1),
+        draws=frame, left_out=left_out, n_empty=n - len(peers),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from peerattn.evaluation.inference import forecast_tests as tests
 from peerattn.evaluation.measures.metrics import moments_within, scored_rows
@@ -183,9 +184,6 @@ def calibration(
     >>> calibration([0.0, 2.0, 4.0], [0.0, 1.0, 2.0], [1, 2, 3])
     Calibration(intercept=0, slope=2; of 0 and 1: n/a)
     """
-    from scipy import stats
-    from statsmodels.regression.linear_model import OLS
-
     labels = {"period": sorted_periods(period)[0]}
     n = len(labels["period"])
     if firm is not None:
@@ -200,38 +198,53 @@ def calibration(
     least = 1e-12 * np.max(np.abs([forecast, y]), axis=1)  # below this a difference is rounding
     # effects are taken out of both sides (Frisch and Waugh 1933)
     forecast, y = net_of(groups, np.column_stack([forecast, y])).T
-    unit = np.ptp(forecast)
-    flat = unit <= least[0]
     k = 2 - bool(absorbed)
     names = ["constant", "prediction"][-k:]
     fewest = int(clusters.nunique().min())
     rsquared = float("nan")
-    freedom = None
     p = None
     params = pd.Series([np.mean(y - forecast), np.nan][-k:], names)
     errors = np.full(k, np.nan)
-    if not flat:
-        # of predictions about their mean in units of their range, so that their level and unit do not matter
-        level = np.mean(forecast)
-        fit = OLS(y / unit, np.column_stack([np.ones(len(y)), (forecast - level) / unit])[:, -k:]).fit()
-        back = np.array([[unit, -level], [0.0, 1.0]])[-k:, -k:]
+    unit = np.ptp(forecast)
+    if unit > least[0]:
+        fit, back, null = _scaled_fit(forecast, y, k)
         params[:] = back @ fit.params
         params[params.abs() <= least[1] * np.array([1.0, 1 / unit])[-k:]] = 0.0
         if np.ptp(y) > least[1]:
             rsquared = float(fit.rsquared)
-    if fewest >= tests.MIN_PERIODS and not flat:
-        clustered = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze()).cov_params()
-        clustered *= (len(y) - k) / max(len(y) - k - degrees_of(groups, clusters), 1)  # those of effects not nested in clusters
-        with np.errstate(invalid="ignore"):
-            found = np.sqrt(np.diag(back @ clustered @ back.T))
-        if (found > 0).all():  # two-way variances may come out negative
-            gap = fit.params - np.array([level / unit, 1.0])[-k:]
-            errors = found
-            freedom = fewest - 1
-            wald = float(gap @ np.linalg.solve(clustered, gap))
-            p = float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))
+        if fewest >= tests.MIN_PERIODS:
+            errors, p = _clustered(fit, back, null, groups, clusters)
     std_errors = pd.Series(errors, names)
     return Calibration(
-        params=params, std_errors=std_errors, pvalues=2 * (params / std_errors).abs().map(stats.t(fewest - 1).sf),
-        nobs=len(y), rsquared=rsquared, freedom=freedom, p_value=p, effects=absorbed,
+        params=params, std_errors=std_errors, pvalues=2 * (params / std_errors).abs().map(stats.t(fewest - 1).sf), nobs=len(y),
+        rsquared=rsquared, freedom=None if p is None else fewest - 1, p_value=p, effects=absorbed,
     )  # fmt: skip
+
+
+def _scaled_fit(forecast: np.ndarray, y: np.ndarray, k: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return the regression on predictions in other units, what brings its coefficients back, and those under calibration."""
+    from statsmodels.regression.linear_model import OLS
+
+    # about their mean and in units of their range, so that the level and unit of predictions do not matter
+    level = np.mean(forecast)
+    unit = np.ptp(forecast)
+    fit = OLS(y / unit, np.column_stack([np.ones(len(y)), (forecast - level) / unit])[:, -k:]).fit()
+    return fit, np.array([[unit, -level], [0.0, 1.0]])[-k:, -k:], np.array([level / unit, 1.0])[-k:]
+
+
+def _clustered(
+    fit: Any, back: np.ndarray, null: np.ndarray, groups: pd.DataFrame, clusters: pd.DataFrame
+) -> tuple[np.ndarray, float | None]:
+    """Return clustered standard errors and the p value of Wald's test of calibration; NaN, None if a variance is negative."""
+    k = len(back)
+    fewest = int(clusters.nunique().min())
+    left = len(clusters) - k
+    cov = fit.get_robustcov_results("cluster", groups=clusters.to_numpy().squeeze()).cov_params()
+    cov *= left / max(left - degrees_of(groups, clusters), 1)  # those of effects not nested in clusters
+    with np.errstate(invalid="ignore"):
+        errors = np.sqrt(np.diag(back @ cov @ back.T))
+    if not (errors > 0).all():  # two-way variances may come out negative
+        return np.full(k, np.nan), None
+    gap = fit.params - null
+    wald = float(gap @ np.linalg.solve(cov, gap))
+    return errors, float(stats.f.sf(wald / k * (fewest - k) / (fewest - 1), k, fewest - k))

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, expect, naming
 from peerattn.models import by_period
 from peerattn.models.attention.networks import HeadNetworks
 from peerattn.models.base import PanelEstimator
@@ -109,16 +109,12 @@ class PanelStack(HeadNetworks, PanelEstimator):
 
     def _reference_rows(self, reference: ReferenceLike) -> tuple[Panel, Rows]:
         given = Reference.of(reference)
-        check_reference(given, self.task, self.scale)
-        try:
+        check_reference(given, self.task, self.scale, self.weighs_peers_)
+        with naming("reference"):
             panel, rows = self._gate_rows(given.X, self._encode_outcomes(given.y), undated=True)
-        except ValueError as error:
-            raise InputError(f"reference: {error}") from error
         labels = f"rows labelled by {self.firm!r}, so that the own firm is left out"
         expect(self.attention == "cross" or panel.firm is not None, "reference", labels, "none")
         if self.weighs_peers_:
-            wanted = "Reference(X, y, weight), since peer_weight= was given to fit"
-            expect(given.weight is not None, "reference", wanted, "no weight")
             rows = replace(rows, weight=row_weights(panel, given.weight, "Reference.weight"))
         return panel, self._in_units(rows)
 
@@ -202,7 +198,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         # levels of a code are counted over the reference, too
         panel, training = self._gate_training(X, y, sample_weight, universe=Reference.of(reference).X)
         self.weighs_peers_ = peer_weight is not None
-        training = weighted(panel, training, sample_weight, loss_weight, peer_weight)
+        training = weighted(panel, training, sample_weight=sample_weight, loss_weight=loss_weight, peer_weight=peer_weight)
         if reference is not None and not panel.dated and self.attention != "cross":
             raise InputError(f"reference: {OF_ARRAYS}")
         training = self._standardise_outcomes(training)

@@ -11,12 +11,11 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from peerattn.exceptions import InputError, check_one_of, expect
-from peerattn.models.base import NetworkMaker
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.heads.heads import Heads, strongest_peers
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.mixins import Mixed
-from peerattn.models.networks import SectionWeights
+from peerattn.models.networks import NetworkMaker, SectionWeights
 from peerattn.models.stacking.candidates import COVARIANCE, HEADS, RIDGE
 from peerattn.models.stacking.fit import Stack
 from peerattn.network import PeerNetwork
@@ -109,8 +108,8 @@ class HeadNetworks(Mixed):
             if not of_heads:
                 return self.stack_.summed(prepared, lambda fitted, prepared: fitted.derivative(prepared), part)
             if head is not None:
-                return partial(heads.network, prepared, layer=layer)
-            return self.stack_.by_past(prepared, lambda stack: partial(stack.heads().network, prepared, layer=layer))
+                return heads.network(prepared, layer)
+            return self.stack_.by_past(prepared, lambda stack: stack.heads().network(prepared, layer))
 
         options: dict[str, Any] = {"top_k": top_k, "signed": not of_heads}
         one_way = self.stack_.without_history is None or head is not None
@@ -162,6 +161,11 @@ class HeadNetworks(Mixed):
             and a key, over √d, is the score (of a scaled dot product). A rotation of both changes nothing: single dimensions have
             no meaning.
 
+        Raises
+        ------
+        InputError
+            When the model has no heads: of a covariance, or where none was selected.
+
         Examples
         --------
         >>> from peerattn import PeerAttentionRegressor, simulate_panel
@@ -205,13 +209,14 @@ def _vectors(model: HeadNetworks, which: str, X: PanelLike, **given: Any) -> pd.
     """Return the queries, keys or values of all firms, head by head."""
     check_is_fitted(model, "stack_")
     heads = model.stack_.with_heads().heads()
+    if not any(member.spec.n_heads for member in heads.members):
+        remedy = "Where evidence_ gives them no weight, PeerAttentionRegressor(kappa=None) has its heads in full."
+        raise InputError(f"{which}() needs attention heads, and this {type(model).__name__} has none. {remedy}")
     unit = model.y_scale_ if which == "values" else 1.0
     blocks = []
     for section in model._gate_call(X, **given)[1]:
         rows = section.focal if which == "queries" else section.peers
-        table = np.zeros((len(rows), 0, 1))
-        if heads.members:
-            table = heads.vectors(model._as_seen(section), which)
+        table = heads.vectors(model._as_seen(section), which)
         columns = pd.MultiIndex.from_product([range(table.shape[1]), range(table.shape[2])], names=["head", "dimension"])
         index = pd.MultiIndex.from_product([rows.label, [section.period]], names=[model.firm, model.period])
         blocks.append(pd.DataFrame(table.reshape(len(rows), -1) * unit, index, columns))

@@ -95,4 +95,4 @@ class WarmStart:
             everyone = slice(0, len(section.focal))
             fitted = self.model.stack_.with_heads().heads()
             heads = [Heads(tuple(draw), fitted.terms, fitted.mix) for draw in members]
-            yield np.stack([draw.network(self.model._as_seen(section), everyone) @ group for draw in heads])
+            yield np.stack([draw.network(self.model._as_seen(section))(everyone) @ group for draw in heads])

@@ -12,6 +12,7 @@ from peerattn.exceptions import InputError, expect
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.training import Training
 
+OfRows = Callable[[slice], np.ndarray]  # gives (n_rows, n_peers) for some focal rows
 PROBED = 5  # firms whose own outcome is changed, to check that it is not used in their prediction
 
 
@@ -67,7 +68,7 @@ class PeerPart(Protocol):
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the prediction of every focal row of cross-sections as candidates see them, (n_focal, K) each."""
 
-    def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
+    def derivative(self, section: CrossSection) -> OfRows:
         """Return what gives the derivative of predictions by the peers' outcomes for some focal rows, (n_rows, n_peers)."""
 
 
@@ -107,7 +108,7 @@ class Added:
 class AddedByPeers(Added):
     """The same for a learner that uses peers: it has weights, the derivative by their outcomes."""
 
-    def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
+    def derivative(self, section: CrossSection) -> OfRows:
         """Return what gives the weights of focal rows, (n_rows, n_peers)."""
 
         def weights(rows: slice) -> np.ndarray:

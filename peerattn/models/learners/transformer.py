@@ -33,7 +33,7 @@ DECAY = 0.01
 CHECKS = 20  # validations in a fit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TransformerTraining:
     """How a transformer over firms is trained."""
 

@@ -14,7 +14,7 @@ from peerattn.models.learners.common import CodeShocks, PeriodMean
 from peerattn.models.learners.heads.heads import Heads, shares
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.priors import NO_TERMS
-from peerattn.models.learners.protocol import Part, PeerPart
+from peerattn.models.learners.protocol import OfRows, Part, PeerPart
 from peerattn.models.learners.training import Problem, Training, View
 from peerattn.models.stacking.evidence import (
     COMMON,
@@ -33,8 +33,6 @@ from peerattn.models.stacking.evidence import (
 )
 from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
 from peerattn.models.stacking.weights import UNTESTED, Column, Scope, Stage
-
-OfRows = Callable[[slice], np.ndarray]  # gives (n_rows, n_peers) for some focal rows
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,7 @@ class PermutationRegression(Regression):
 
 @validate_arguments
 def mrqap(
-    network: Network,
-    regressors: Mapping[str, Any],
-    *,
-    periods: Any = None,
-    n_permutations: int = 999,
-    random_state: int = 0,
+    network: Network, regressors: Mapping[str, Any], *, periods: Any = None, n_permutations: int = 999, random_state: int = 0
 ) -> PermutationRegression:
     """Regress weights on characteristics of pairs; p values by double semi-partialing (QAP when there is one).
 

@@ -13,6 +13,7 @@ from peerattn.network.attributes import code_numbers
 from peerattn.network.base import Network
 from peerattn.network.cross_section import Array, CrossSection, as_dense, strongest
 from peerattn.render import show_label
+from peerattn.scaling import ROUNDING
 from peerattn.types import OutcomesLike
 
 
@@ -239,17 +240,23 @@ def network_correlation(first: Network, second: Network) -> float:
     for network in (first, second):
         network.check_whole("network_correlation")
     count = 0
-    moments = np.zeros(5)
+    stored = [np.zeros((2, 0))]
     for _, rows, columns, a, b in aligned(first, second):
-        # a firm without weight in either network says nothing of their agreement
+        # a firm without weight in either network has nothing to agree on
         weighs = np.diff(a.indptr) + np.diff(b.indptr) > 0
         count += int(weighs.sum()) * len(columns) - int(np.isin(rows[weighs], columns).sum())
-        # pairs without weight in either are counted, not stored: moments need sums alone
-        moments += [part.sum() for part in (a, b, a * a, b * b, a * b)]
-    x, y, xx, yy, xy = moments / max(count, 1)
-    if min(xx - x * x - 1e-12 * xx, yy - y * y - 1e-12 * yy) <= 0:  # what rounding leaves of equal weights
+        # one complex number holds both weights of a pair; pairs without either are counted, not stored
+        pairs = (a.astype(float) + 1j * b.astype(float)).data
+        stored.append(np.array([pairs.real, pairs.imag]))
+    weights = np.concatenate(stored, axis=1)
+    mean = weights.sum(axis=1) / max(count, 1)
+    # products about the means: of raw ones large weights would lose the digits in which they differ
+    deviations = weights - mean[:, None]
+    products = deviations @ deviations.T + (count - len(weights.T)) * np.outer(mean, mean)
+    scale = np.sqrt(np.diag(products))
+    if (scale <= ROUNDING * np.sqrt(count) * np.abs(mean)).any():
         return float("nan")
-    return float((xy - x * y) / np.sqrt((xx - x * x) * (yy - y * y)))
+    return float(products[0, 1] / scale.prod())
 
 
 @validate_arguments

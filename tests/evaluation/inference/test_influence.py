@@ -99,7 +99,7 @@ def test_contributions_are_weights_times_information(task):
     for row, (start, head) in enumerate(model.heads_[["seed", "head"]].to_numpy()):
         member, share = model.members_[start], model.stack_.heads().mix[start]
         one = selected_heads(model.stack_.heads(), model.heads_, row)
-        W = one.weights(model._as_seen(section), slice(0, 12))  # the null peer has the rest
+        W = one.weights(model._as_seen(section))(slice(0, 12))  # the null peer has the rest
         if task == "nowcast":
             v = member.state["value"][head, 0] * (Y[rows.index] - own).to_numpy()
         else:

@@ -1,5 +1,7 @@
 """PeerAttentionRegressor: the pool table row by row, options, weights, and a known network found again."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -219,6 +221,25 @@ def test_outcomes_where_they_have_no_meaning_and_where_they_are_missing(panel, r
         cross.predict(X, outcomes=y)
 
 
+@pytest.mark.parametrize(
+    ("made_of", "message"),
+    [
+        (lambda X: "peers", "expected a frame, a matrix or a pair (X_ref, y_ref), got str of 0 dimensions"),
+        (lambda X: X.iloc[:, 0], "expected a frame, a matrix or a pair (X_ref, y_ref), got Series of 1 dimensions"),
+        (lambda X: (X, None, None), "expected a frame, a matrix or a pair (X_ref, y_ref), got a tuple of 3"),
+        (lambda X: [[1.0], [1.0, 2.0]], "expected a frame, a matrix or a pair (X_ref, y_ref) (setting an array element"),
+        (lambda X: X.iloc[:0], "X has 0 sample(s)"),
+        (lambda X: pd.concat([X, X]), "duplicated (firm, period) rows"),
+        (lambda X: X.rename(index=ord, level="firm"), "firm labels are text"),
+        (lambda X: Reference(X, weight=np.ones(len(X))), "expected Reference(X, y), since peer_weight= was not given to fit"),
+    ],
+)
+def test_what_cannot_be_a_reference_is_named(panel, reference, made_of, message):
+    X, y = panel
+    with pytest.raises(InputError, match=f"^reference: .*{re.escape(message)}"):
+        quick(attention="cross").fit(X, y, reference=made_of(reference[0]))
+
+
 def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
     X, y = panel
     with pytest.raises(InputError, match='attention="cross" needs reference='):
@@ -229,8 +250,6 @@ def test_reference_where_it_is_missing_or_has_no_meaning(panel, reference):
         quick(attention="cross", task="nowcast").fit(X, y, reference=reference[0])
     with pytest.raises(InputError, match='expected X_ref alone, got outcomes with task="forecast"'):
         quick(attention="cross").fit(X, y, reference=reference)
-    with pytest.raises(InputError, match="expected a frame or a pair .*, got a tuple of 3"):
-        quick(attention="cross").fit(X, y, reference=(*reference, 1))
     model = quick(attention="cross").fit(X, y, reference=reference[0])
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(X, reference=reference[0].rename(columns={"lev": "leverage"}))

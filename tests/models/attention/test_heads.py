@@ -9,7 +9,7 @@ import torch
 
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError
-from peerattn.models import PeerAttentionRegressor
+from peerattn.models import CovariancePeerRegressor, PeerAttentionRegressor
 from peerattn.models.learners.heads.heads import Heads, contribution_spreads
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
@@ -70,7 +70,7 @@ def test_importance_is_the_spread_of_contributions_within_periods(panel, pair, p
             v, moved = member.state["value"][head, :, 0], []
             for s in sections:
                 alone = Heads((replace(member, share=np.eye(2)[head]),), pair.pair_terms_, (1.0,))
-                W = alone.weights(s, slice(0, len(s.focal)))
+                W = alone.weights(s)(slice(0, len(s.focal)))
                 moved.append(W @ z.xs(s.period, level="period").loc[s.peers.label].to_numpy() @ v)
             assert found[head] == pytest.approx(np.sqrt(np.mean([m.var() for m in moved])), rel=1e-6)
     # what a head adds to predictions: a start of weight .2 less than one of .6
@@ -87,7 +87,7 @@ def test_starts_are_mixed_by_their_weights(panel, pair):
     (section,) = list(pair._gate_call(panel.X, None)[1])[2:3]
     seen, n = pair._as_seen(replace(section, focal=replace(section.focal, y=None))), len(section.focal)
     both = [Heads((member,), pair.pair_terms_, (1.0,)) for member in pair.members_]
-    raw = sum(mix * one.weights(seen, slice(0, n)) for mix, one in zip((0.25, 0.75), both, strict=True))
+    raw = sum(mix * one.weights(seen)(slice(0, n)) for mix, one in zip((0.25, 0.75), both, strict=True))
     W = pair.peer_network(panel.X).matrix(section.period).loc[section.focal.label, section.peers.label]
     np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)
     base = pair.stack_.view.lines.predict(seen.focal)
@@ -101,9 +101,8 @@ def test_one_head_is_a_row_of_the_table(panel, pair):
     for row in (0, 3):
         start, head = pair.heads_.loc[row, ["seed", "head"]].astype(int)
         (section,) = list(pair._gate_call(panel.X, None)[1])[:1]
-        raw = Heads((replace(pair.members_[start], share=np.eye(2)[head]),), pair.pair_terms_, (1.0,)).weights(
-            pair._as_seen(section), slice(0, 20)
-        )
+        alone = Heads((replace(pair.members_[start], share=np.eye(2)[head]),), pair.pair_terms_, (1.0,))
+        raw = alone.weights(pair._as_seen(section))(slice(0, 20))
         W = pair.peer_network(panel.X, head=row).matrix(section.period).loc[section.focal.label, section.peers.label]
         np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)
 
@@ -147,4 +146,12 @@ def test_a_profile_without_heads_has_no_picture():
     for at in (0, 1, -1):
         with pytest.raises(InputError, match="at: expected the number of a head"):
             model.search_profile().plot(at)
-    assert model.queries(panel.X).shape == (60, 0)
+
+
+@pytest.mark.parametrize("which", ["queries", "keys", "values"])
+@pytest.mark.parametrize("model", [PeerAttentionRegressor(n_heads=0, random_state=0), CovariancePeerRegressor(random_state=0)])
+def test_vectors_need_heads(model, which):
+    panel = simulate_panel(10, 6, 2, random_state=0)
+    model.fit(panel.X, panel.y)
+    with pytest.raises(InputError, match=rf"{which}\(\) needs attention heads, and this {type(model).__name__} has none"):
+        getattr(model, which)(panel.X)

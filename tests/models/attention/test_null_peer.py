@@ -92,7 +92,7 @@ def test_the_network_divides_what_goes_to_the_null_peer_among_the_others(plant):
     model = plant(PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y), n_heads=2)
     section = next(iter(model._gate_call(panel.X, None)[1]))
     heads = model.stack_.heads()
-    raw = heads.weights(model._as_seen(section), slice(0, 10))
+    raw = heads.weights(model._as_seen(section))(slice(0, 10))
     assert (raw.sum(1) < 1).all()
     W = model.peer_network(panel.X).matrix(section.period).loc[section.focal.label, section.peers.label]
     np.testing.assert_allclose(W, raw / raw.sum(1, keepdims=True), atol=1e-12)

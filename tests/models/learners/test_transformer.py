@@ -237,10 +237,10 @@ def r2(model, sections):
 def test_a_fit_repeats_itself_and_goes_on_from_where_it_stood(loss):
     sections = simulated(16, 8, drop=(3, 4))
     spec = TransformerSpec(P, (3,), d_model=8, d_feedforward=8)
-    fits = [TransformerLearner(spec, TransformerTraining(loss, max_steps=8)).fit(sections) for _ in range(2)]
+    fits = [TransformerLearner(spec, TransformerTraining(loss=loss, max_steps=8)).fit(sections) for _ in range(2)]
     first, second = (fit.predict(sections) for fit in fits)
     assert all((a == b).all() for a, b in zip(first, second, strict=True))
-    later = TransformerLearner(spec, TransformerTraining(loss, max_steps=8)).fit(sections, fits[0])
+    later = TransformerLearner(spec, TransformerTraining(loss=loss, max_steps=8)).fit(sections, fits[0])
     assert any((a != b).any() for a, b in zip(later.predict(sections), first, strict=True))
 
 

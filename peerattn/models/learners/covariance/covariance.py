@@ -1,6 +1,6 @@
 """Outcomes of one period predicted from the other firms' by the exact leave-one-out of a learned covariance."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows, sums_
 from peerattn.models.learners.covariance.kernel import SPARE, Features, Parameters, inverse, noise, ranked, shared
 from peerattn.models.learners.linear import Bounds
 from peerattn.models.learners.past_outcomes import History
+from peerattn.models.learners.protocol import OfRows
 
 EXACT = 5000  # known firms beyond which all covariances go through inducing firms
 INDUCING = 2000
@@ -74,7 +75,7 @@ class Covariance:
         """Return what the covariance reads: outcomes, or what own models leave of them."""
         return with_outcomes(section) if self.of_outcomes else section
 
-    def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
+    def derivative(self, section: CrossSection) -> OfRows:
         """Return what gives the derivative of predictions by the peers' outcomes: the weights, of one inverse for all rows."""
         return self.solved(section).weights
 

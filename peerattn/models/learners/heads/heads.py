@@ -1,9 +1,8 @@
 """Attention heads as fitted arrays: what they predict, their weights, the strongest of very many, and tables about them."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.batches import RowTensors, Sample
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.priors import PairTerms, Prior
+from peerattn.models.learners.protocol import OfRows
 
 SPREAD_SECTIONS = 24  # cross-sections over which contributions are measured
 
@@ -104,29 +104,40 @@ class Heads:
             blocks.append(np.tensordot(self.mix, [module(batch)[0][0, 0].numpy() for module in modules], axes=1))
         return np.concatenate(blocks)
 
-    def derivative(self, section: CrossSection) -> Callable[[slice], np.ndarray]:
+    def derivative(self, section: CrossSection) -> OfRows:
         """Return what gives the derivative of predictions by the peers' outcomes: heads added up by their slopes."""
         sloped = tuple(replace(member, share=member.slopes) for member in self.members)
-        return partial(replace(self, members=sloped).weights, section)
+        return replace(self, members=sloped).weights(section)
 
-    def network(self, section: CrossSection, rows: slice, layer: int | None = None) -> np.ndarray:
-        """Return weights whose rows sum to one: what a firm gives to the null peer is divided among the others."""
-        W = self.weights(section, rows, layer)
-        total = W.sum(axis=1, keepdims=True)
-        return np.divide(W, total, out=np.zeros_like(W), where=total > 1e-300)
+    def network(self, section: CrossSection, layer: int | None = None) -> OfRows:
+        """Return what gives weights whose rows sum to one: what a firm gives to the null peer is divided among the others."""
+        weights = self.weights(section, layer)
 
-    def weights(self, section: CrossSection, rows: slice, layer: int | None = None) -> np.ndarray:
-        """Return weights averaged over heads by their shares, (n_rows, n_peers); of an earlier layer, if one is named.
+        def of_rows(rows: slice) -> np.ndarray:
+            W = weights(rows)
+            total = W.sum(axis=1, keepdims=True)
+            return np.divide(W, total, out=np.zeros_like(W), where=total > 1e-300)
+
+        return of_rows
+
+    def weights(self, section: CrossSection, layer: int | None = None) -> OfRows:
+        """Return what gives weights averaged over heads by their shares; of an earlier layer, if one is named.
 
         Nobody has a peer in a layer that no start has.
         """
-        batch = Sample([section], self.terms).rows(rows)
-        W = np.zeros((batch.focal.x.shape[1], len(section.peers)))
-        for member, share in zip(self.members, self.mix, strict=True):
-            if member.spec.n_heads and (layer is None or layer < member.spec.n_layers - 1):
-                weights = member.module().weights(batch, layer)[0].numpy()
-                W += share * np.tensordot(member.share, weights, axes=1)
-        return W
+        # made once: a large cross-section is asked for some rows at a time
+        sample = Sample([section], self.terms)
+        starts = [each for each in zip(self.members, self.modules(), self.mix, strict=True) if each[0].spec.n_heads]
+        starts = [each for each in starts if layer is None or layer < each[0].spec.n_layers - 1]
+
+        def of_rows(rows: slice) -> np.ndarray:
+            batch = sample.rows(rows)
+            W = np.zeros((batch.focal.x.shape[1], len(section.peers)))
+            for member, module, share in starts:
+                W += share * np.tensordot(member.share, module.weights(batch, layer)[0].numpy(), axes=1)
+            return W
+
+        return of_rows
 
     @torch.no_grad()
     def vectors(self, section: CrossSection, which: str) -> np.ndarray:

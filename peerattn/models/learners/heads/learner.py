@@ -168,7 +168,7 @@ class HeadsLearner:
             draws.append(replace(self, seed=self.seed + number)._draw(sections))
             for module in draws[-1].modules:
                 heads = self._heads([module], [largest])
-                networks[module] = heads.weights(largest, slice(0, FIRMS)).ravel().astype(np.float32)
+                networks[module] = heads.weights(largest)(slice(0, FIRMS)).ravel().astype(np.float32)
             kept = modules_in_window(draws, self.options.window)
             of_draws = [[networks[module] for module in modules] for modules in kept]
             if len(draws) > 1:
@@ -207,7 +207,7 @@ class HeadsLearner:
 
     def weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         """Return the weights of some focal rows on their peers, (n_rows, n_peers); rows sum to one."""
-        return self.heads_.network(section, rows)
+        return self.heads_.network(section)(rows)
 
 
 @dataclass(frozen=True)

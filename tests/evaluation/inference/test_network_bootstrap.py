@@ -116,13 +116,13 @@ def test_few_edges_of_many(panel, model):
     assert len(found.edges) == 12 * 16 * 2
     assert "The least possible p is 0.250." in " ".join(str(found).split())
     assert found.least_p == 0.25 and ("the least possible" in repr(found)) == (found.p_value == 0.25)
-    expected = model.peer_network(panel.X).edges(top_k=2)
-    pd.testing.assert_frame_equal(found.edges.drop(columns="settled"), expected)
+    network = model.peer_network(panel.X)
+    pd.testing.assert_frame_equal(found.edges.drop(columns="settled"), network.edges(top_k=2))
     start = WarmStart(model, panel.X, panel.y)  # what is settled is the refit on the periods as they are
     _, (alone,) = islice(start.refits(np.ones((1, start.n_periods), dtype=int)), 2)  # two rounds, as in ``found``
-    weights = np.concatenate([w[0] for w in start.weights([alone], panel.X, None)])
-    near = found.edges.groupby(["period", "firm"])["settled"].max().to_numpy()
-    assert np.corrcoef(weights.max(axis=1), near)[0, 1] > 0.99
+    pairs = zip(network.sections(), start.weights([alone], panel.X, None), strict=True)
+    settled = [weights[0][section.entries(2)[:2]] for (_, section), weights in pairs]
+    np.testing.assert_allclose(found.edges["settled"], np.concatenate(settled), rtol=1e-4)
 
 
 @pytest.mark.usefixtures("heads_in_full")

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_dataframe_column_names_consiste
 import peerattn
 from peerattn.models import own_characteristics
 from peerattn.models.attention.options import AttentionOptions
+from peerattn.models.learners import transformer
 
 pytestmark = [
     pytest.mark.usefixtures("fewest_steps"),  # the contract does not ask what is found
@@ -22,8 +23,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _few_penalties():
+def _few_penalties_and_steps():
     with pytest.MonkeyPatch.context() as few:
+        few.setattr(transformer, "ROWS_PER_STEP", 10**6)  # the fewest steps, however many rows
         few.setattr(own_characteristics, "ElasticNetCV", partial(ElasticNetCV, alphas=[0.01, 1.0]))
         yield
 

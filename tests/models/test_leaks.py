@@ -22,7 +22,7 @@ from peerattn.models.learners.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
 pytestmark = [
-    pytest.mark.usefixtures("heads_in_full"),  # six periods show too little for heads of a size of their own
+    pytest.mark.usefixtures("fewest_steps", "heads_in_full"),  # six periods show too little for heads of a size of their own
     pytest.mark.filterwarnings("ignore::peerattn.exceptions.BoundedOutcomeWarning"),  # outcomes moved far
 ]
 

@@ -1,15 +1,14 @@
 """Firm history: what a firm's own past outcomes predict, so that it does not pass for what its peers predict."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 
 from peerattn.models.cross_section import CrossSection, section_numbers
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.nonlinear import Estimated, fit_trees
-from peerattn.models.learners.past_outcomes import FEWEST_FOR_A_TREND, WINDOW
+from peerattn.models.learners.past_outcomes import FEWEST_FOR_A_TREND, WINDOW, of_tables, own_pasts
 from peerattn.models.learners.training import FEW_ROWS, Training
 from peerattn.models.learners.variance_components import common_variance, net_of_common, variance_components
 
@@ -50,15 +49,13 @@ BLOCKS = 5  # of periods, over which its penalty is cross-validated
 PENALTIES = np.geomspace(0.02, 100, 20)  # the last residual is nearly the latest lag: some penalty is always needed
 
 
-def _of_tables(sections: Sequence[CrossSection]) -> Iterator[list[CrossSection]]:
-    """Yield the cross-sections that see one table of the past: most often all; with dates of knowledge each has its own."""
-    return (list(group) for _, group in groupby(sections, key=lambda section: id(section.past)))
-
-
 def past_columns(sections: Sequence[CrossSection], shrink: float) -> tuple[np.ndarray, np.ndarray]:
     """Return each focal firm's effect, last residual and number of past ones, (n, 3), and who has a past."""
-    found = [group[0].past.own_past(group) for group in _of_tables(sections)]
-    last, mean, n = (np.concatenate(column) for column in zip(*found, strict=True))
+    return _shrunk(own_pasts(sections), shrink)
+
+
+def _shrunk(pasts: tuple[np.ndarray, np.ndarray, np.ndarray], shrink: float) -> tuple[np.ndarray, np.ndarray]:
+    last, mean, n = pasts
     effect = mean * n / np.maximum(n + shrink, 1e-12)  # zero where λ is infinite
     return np.column_stack([effect, last, n]), n > 0
 
@@ -69,7 +66,7 @@ def trends(sections: Sequence[CrossSection], shrink: float) -> np.ndarray:
     The least squares slope is shrunk by :math:`L_i / (L_i + λ)`, :math:`L_i` the squared deviations of its periods from their
     mean and :math:`\lambda` the variance around trends over that of slopes between firms (empirical Bayes).
     """
-    found = [group[0].past.own_trend(group) for group in _of_tables(sections)]
+    found = [group[0].past.own_trend(group) for group in of_tables(sections)]
     slope, length, time = (np.concatenate(column) for column in zip(*found, strict=True))
     return np.asarray(slope * time * length / np.maximum(length + shrink, 1e-12))
 
@@ -108,7 +105,7 @@ def fit_trees_with_past(training: Training) -> OwnHistory | None:
     shrink = _effect_ratio(training)
     if not shrink:
         return None
-    columns, _ = past_columns(training.residuals, shrink)
+    columns, _ = _shrunk(training.own_pasts, shrink)
     return OwnHistory(shrink, trees=fit_trees(training, columns))
 
 
@@ -117,7 +114,7 @@ def fit_autoregression(training: Training) -> OwnHistory | None:
     shrink = _effect_ratio(training)
     if not shrink:
         return None
-    columns, known = past_columns(training.residuals, shrink)
+    columns, known = _shrunk(training.own_pasts, shrink)
     y = np.concatenate([section.focal.y for section in training.residuals])[known]
     # few extreme outcomes would else determine the slope
     low, high = np.quantile(columns[known, 1], [0.01, 0.99])
@@ -143,8 +140,8 @@ def _effect_ratio(training: Training) -> float | None:
     """Return λ of firm effects: 0 with fewer than 50 rows that have a past, infinite where firms do not differ, None: no past."""
     if not (training.problem.dated and training.problem.reads_past):
         return None
-    _, known = past_columns(training.residuals, 0.0)
-    if known.sum() < FEW_ROWS:
+    _, _, number = training.own_pasts
+    if (number > 0).sum() < FEW_ROWS:
         return 0.0
     within, between = variance_components(training.history.table.to_numpy(float))
     if between <= 0:

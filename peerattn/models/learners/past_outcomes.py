@@ -1,9 +1,10 @@
 """The firms' own past outcomes: a table of firms and periods, of which a period sees what lies before it."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
@@ -179,6 +180,18 @@ class History:
         return _of_length_one(self.before(period, firms, n)) @ axes, strength
 
 
+def of_tables(sections: Sequence[CrossSection]) -> Iterator[list[CrossSection]]:
+    """Yield the cross-sections that see one table of the past: most often all; with dates of knowledge each has its own."""
+    return (list(group) for _, group in groupby(sections, key=lambda section: id(section.past)))
+
+
+def own_pasts(sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return :meth:`History.own_past` of cross-sections, each of which sees its own table: (n,) each."""
+    found = [group[0].past.own_past(group) for group in of_tables(sections)]
+    last, mean, n = (np.concatenate(column) for column in zip(*found, strict=True))
+    return last, mean, n
+
+
 def _table(sections: Iterable[CrossSection], name: str) -> pd.DataFrame:
     """Return finite numbers of the rows of dated cross-sections by firm and period: of peers, and of firms not among them."""
     found = []
@@ -223,8 +236,13 @@ def _standardised(table: pd.DataFrame) -> np.ndarray:
 
 def _running(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the last known outcome, sum and number of known ones before each period, (T + 1, F) each."""
-    y = table.T
-    return _before_each(y.ffill().fillna(0.0)), _before_each(y.fillna(0.0).cumsum()), _before_each(y.notna().cumsum())
+    y = table.to_numpy(float).T
+    known = ~np.isnan(y)
+    numbers = np.where(known, y, 0.0)
+    # where none is known yet it is that of the first period, a zero
+    latest = np.maximum.accumulate(np.where(known, np.arange(len(y))[:, None], 0), axis=0)
+    last = np.take_along_axis(numbers, latest, axis=0)
+    return _before_each(last), _before_each(numbers.cumsum(axis=0)), _before_each(known.cumsum(axis=0))
 
 
 def _in_window(running: np.ndarray, end: np.ndarray, at: np.ndarray) -> np.ndarray:

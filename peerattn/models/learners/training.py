@@ -11,7 +11,7 @@ import torch
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.linear import Lines, fit_lines, stacked_rows
 from peerattn.models.learners.losses import Loss, observed, squared_error, working_residual
-from peerattn.models.learners.past_outcomes import History
+from peerattn.models.learners.past_outcomes import History, own_pasts
 from peerattn.models.learners.priors import NO_TERMS, PairTerms
 
 FEW_ROWS = 50  # known outcomes below which nothing is tested
@@ -96,6 +96,11 @@ class Training:
     def residuals(self) -> list[CrossSection]:
         """The training cross-sections as candidates see them, each with what is known of the firms' past by its period."""
         return self.history.informed(self._prepared)
+
+    @cached_property
+    def own_pasts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Each training row's last residual known by its period, the mean of the past ones, and their number, (n,) each."""
+        return own_pasts(self.residuals)
 
     @cached_property
     def with_outcomes(self) -> list[CrossSection]:

@@ -456,8 +456,8 @@ def test_cross_attention_passes(few_firms, task):
     ids=str,
 )
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
-def test_fixed_peers_pass(panel, model, task):
-    found = check(model, panel, task=task, n_placebo=1)
+def test_fixed_peers_pass(few_firms, model, task):
+    found = check(model, few_firms, task=task, n_placebo=1)
     assert found.passed, str(found)
 
 

@@ -18,8 +18,8 @@ def panel():
     return simulate_panel(40, 30, 3, signal_share=0.8, d_head=2, random_state=3)
 
 
-@pytest.mark.full_search(n_seeds=4, max_steps=300)
-def test_up_or_down_beats_the_own_characteristics(panel):
+def test_up_or_down_beats_the_own_characteristics(panel, train_heads):
+    train_heads(4, 200)
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
     train = np.asarray(panel.X.index.get_level_values("period") < "2002")
     model = PeerAttentionClassifier(n_heads=1, random_state=0).fit(panel.X[train], y[train])

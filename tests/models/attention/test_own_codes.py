@@ -20,9 +20,9 @@ def industries(seed):
     return X, X["size"] + rng.normal(size=8)[industry] + rng.normal(size=N * T)
 
 
-@pytest.mark.full_search
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
-def test_levels_of_industries_are_no_peers(task):
+def test_levels_of_industries_are_no_peers(task, train_heads):
+    train_heads(3, 150)
     selected = []
     for seed in range(3):
         X, y = industries(seed)

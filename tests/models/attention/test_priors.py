@@ -94,8 +94,8 @@ def pairs():
 MOVED = {"prior": [Comovement(6), Comovement(30)], "task": "nowcast", **FAST}
 
 
-@pytest.mark.full_search(n_seeds=4, max_steps=300)
-def test_heads_attend_to_firms_that_moved_together(pairs):
+def test_heads_attend_to_firms_that_moved_together(pairs, train_heads):
+    train_heads(4, 200)
     X, y = pairs
     past = X.index.get_level_values("period") < 2030
     model = PeerAttentionRegressor(**{**MOVED, "kappa": 1.0}).fit(X[past], y[past])

@@ -62,9 +62,9 @@ def test_working_residuals_are_what_is_left():
     np.testing.assert_allclose(observed(cross_entropy, three, label), expected)
 
 
-@pytest.mark.full_search(n_seeds=4, max_steps=200)
-def test_pinball_predicts_the_quantile():
+def test_pinball_predicts_the_quantile(train_heads):
     """In its sample, whether heads enter or not; heads are added as far as they lower the loss."""
+    train_heads(4, 150)
     quantile = 0.1
     panel, losses = simulate_panel(40, 30, 3, signal_share=0.8, d_head=2, random_state=3), []
     for n_heads in (0, 1):

@@ -119,9 +119,9 @@ def test_on_arrays_weights_of_one_change_nothing(task):
     assert np.isfinite(twice.predict(X[:9])).all()
 
 
-@pytest.mark.full_search(n_seeds=2, max_steps=120)
-def test_a_wandering_level_does_not_move_the_means_of_heads_in_full():
+def test_a_wandering_level_does_not_move_the_means_of_heads_in_full(train_heads):
     """Peers predict differences within periods; the level wanders while characteristics have a trend."""
+    train_heads(2, 120)
     rng = np.random.default_rng(0)
     n, T = 30, 24
     x = rng.normal(size=(T, n)) + np.arange(T)[:, None] / 6

@@ -1,7 +1,9 @@
 """Fixed industry peers: the mean, or the median, of the outcomes of the firms that share a code."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -293,10 +295,17 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
 
     _learns_network = True  # outcomes choose its peers
 
-    def peer_network(self, X: PanelLike, *, outcomes: OutcomesLike = None, top_k: int | None = None) -> PeerNetwork:
-        """Return the peers to which each row of ``X`` attends; with ``outcomes`` it was learned from those of every period."""
-        network = super().peer_network(X, outcomes=outcomes, top_k=top_k)
-        if outcomes is None or not network.is_dated:
+    def _network(self, sections: Iterator[CrossSection], *given: Any, **options: Any) -> PeerNetwork:
+        """Return the network of cross-sections; where they have outcomes it was learned from those of every period."""
+        observed = []
+
+        def noted() -> Iterator[CrossSection]:
+            for section in sections:
+                observed.append(section.peers.y is not None)
+                yield section
+
+        network = super()._network(noted(), *given, **options)
+        if not any(observed) or not network.is_dated:
             return network
         return network.replaced(learned_until=network.periods.max())
 

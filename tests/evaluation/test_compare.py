@@ -20,6 +20,7 @@ from peerattn.evaluation import IntervalRegressor, ShortPanelWarning, WalkForwar
 from peerattn.evaluation.running.entries import entries_of
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
 from peerattn.models import (
+    CovariancePeerRegressor,
     NadarayaWatsonRegressor,
     OwnCharacteristicsRegressor,
     OwnHistoryRegressor,
@@ -266,6 +267,19 @@ def test_the_networks_are_those_of_the_last_scored_period(panel):
     matrix = result.networks["Peers"].matrix()
     assert np.allclose(matrix, result.networks["Piped"].matrix())
     assert matrix.loc["F00", "F00"] == 0 and matrix.loc["F00"].sum() == pytest.approx(1)
+
+
+def test_the_last_network_knows_the_tested_periods_before_it(panel):
+    """As the prediction does: a covariance also uses how firms moved together in these."""
+    model = CovariancePeerRegressor(random_state=0)
+    result = run({"Covariance": model}, panel, task="nowcast", cv=WalkForward(4, 4))
+    tested = panel.X.index.get_level_values("period") >= 2008
+    X, y = panel.X[tested], panel.y[tested]
+    fitted = model.fit(panel.X[~tested], panel.y[~tested])
+    shown = result.networks["Covariance"].matrix()
+    np.testing.assert_allclose(shown, fitted.network_at(X, 2011, outcomes=y).matrix(), atol=1e-12)
+    last = X.index.get_level_values("period") == 2011
+    assert np.abs(shown - fitted.peer_network(X[last], outcomes=y[last]).matrix()).to_numpy().max() > 1e-6
 
 
 def test_searches_and_pipelines(panel):

@@ -131,6 +131,7 @@ def test_what_is_made_of_several_periods_or_layers_was_learned_until_the_last():
     assert rollout([given, network]).learned_until == rollout([network, given]).learned_until == 2004
     median = IndustryMedianRegressor(industry="sic").fit(X, y)
     assert median.peer_network(X, outcomes=y).learned_until == 2008  # its peers are chosen by outcomes
+    assert median.network_at(X, 2007, outcomes=y).learned_until == 2007
 
 
 def test_a_file_of_links_may_say_several_dates(tmp_path):

@@ -186,20 +186,23 @@ class Entry:
         return np.concatenate(found)[np.argsort(np.concatenate(parts))][fold.scored]
 
     def network(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
-        """Return the peers of some rows of the call; None for a model that has none.
+        """Return the peers of the rows of one period of the call; None for a model that has none.
 
         Those of a plain regressor are the firms whose training outcomes its predictions are made of.
         """
         if not self.native:
             return self._training_peers(model, fold, at)
         assert isinstance(fold.call, Panel)
-        X, y = self._read(fold, fold.call.take(at))
+        rows = fold.call
+        if fold.dated and self.observed_outcomes:  # as in predictions
+            rows = rows.take(at)
+        X, y = self._read(fold, rows)
         model = chosen_model(model)
         if isinstance(model, Pipeline):
             if len(model) > 1:
                 X = model[:-1].transform(X)
             model = model[-1]
-        return model.peer_network(X, **self._outcomes(y))
+        return model.network_at(X, fold.call.period[at][0], **self._outcomes(y))
 
     def _training_peers(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
         if takes_panels(model) or reads_rows(model):

@@ -41,7 +41,7 @@ FOUND = {"n_seeds": 12, "max_steps": 300}
 FULL = {"README.md": FOUND, "tutorial.md": FOUND}
 #: Controls are fitted as readers fit them where the page prints their figures.
 PRINTS_CONTROLS = {*FULL, "valuation.md"}
-#: And here, where heads must add something to be pruned, or for a bootstrap; whether its refits have settled has tests of its own.
+#: And here, where heads must add something to be pruned or refitted; whether refits have settled has tests of its own.
 TRAINED = dict.fromkeys(["networks.md", "transformer.md"], TrainingOptions(n_seeds=2, max_steps=150, max_draws=1))
 #: Folders that the site's build writes, and those of the scripts that it runs.
 MADE_FROM = {"learn": "course", "learn_core": "core_course", "gallery": "figures"}

@@ -175,7 +175,8 @@ class HeadsLearner:
                 agreement = reliability([np.mean(of_draw, axis=0) for of_draw in of_draws])
             else:  # its seeds share batches, so that their mean may be no closer to that of others than each of them
                 agreement = mean_correlation(of_draws[0])
-            if agreement >= self.options.stable:
+            # the correlation of a single pair of draws is too uncertain to end with
+            if agreement >= self.options.stable and len(draws) != 2:
                 break
         return [module for modules in kept for module in modules]
 

@@ -79,7 +79,7 @@ def test_there_are_no_more_draws_than_a_stable_network_needs(draws, monkeypatch)
     assert len(draws) == 1
 
 
-@pytest.mark.parametrize(("of_seeds", "of_draws", "expected"), [(0.9, 0.0, 1), (0.1, 0.9, 2), (0.1, 0.0, 4)])
+@pytest.mark.parametrize(("of_seeds", "of_draws", "expected"), [(0.9, 0.0, 1), (0.1, 0.9, 3), (0.1, 0.0, 4)])
 @pytest.mark.usefixtures("heads_in_full")
 def test_draws_end_where_their_networks_agree(draws, monkeypatch, of_seeds, of_draws, expected):
     monkeypatch.setattr(learner, "mean_correlation", lambda networks: of_seeds)

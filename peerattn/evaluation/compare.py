@@ -247,7 +247,8 @@ def compare(
     if net.outcome != panel.outcome:
         notes.append(ADJUSTED)
         if labels is not None and panel.outcome in labels:  # the words for the outcome are those of it net of factors
-            labels = {{panel.outcome: net.outcome}.get(name, name): words for name, words in labels.items()}
+            others = {name: words for name, words in labels.items() if name != panel.outcome}
+            labels = {net.outcome: labels[panel.outcome]} | others
     facts = panel_facts(net, split.tested, groups, limits, market_value, labels)
     realised = factors_realised(factors, net, split.tested, task, outcome_horizon)
     facts = replace(facts, is_return=is_return, factors=realised, truth=_truth(X, net, split.tested))

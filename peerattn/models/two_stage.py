@@ -275,10 +275,11 @@ class _Equation:
             Z = np.linalg.qr(Z - X @ (X.T @ Z))[0]
         back = np.linalg.inv(R) * (size[-1] / size[used])[:, None]
         W = Q[:, len(x_at) :]
-        columns = [*names[x_at], PEERS_OUTCOME][: len(used)]
-        described = (columns, tuple(names[z_at]), tuple(names[~kept]))
-        absorbed = degrees_of(effects, clusters)
-        return cls(table[:, -1], X / root, W / root, Z / root, *described, back, weight, effects, absorbed)
+        return cls(
+            target=table[:, -1], X=X / root, W=W / root, Z=Z / root, columns=[*names[x_at], PEERS_OUTCOME][: len(used)],
+            instruments=tuple(names[z_at]), dropped=tuple(names[~kept]), back=back, weight=weight, effects=effects,
+            absorbed=degrees_of(effects, clusters),
+        )  # fmt: skip
 
     def errors(self, clusters: pd.DataFrame | None) -> tuple[int, dict[str, int], dict[str, Any]]:
         """Return the degrees of freedom of t, the numbers of clusters, and what linearmodels' ``fit`` takes."""

@@ -91,6 +91,10 @@ PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
         "trained": "trained", "tested": "tested", "own, within": "own returns", "VAR, within": "autoregression",
         "attention, within": "attention", "to fifth 1": "to the smallest", "to fifth 5": "to the largest",
     },
+    "examples/industry-lead.md industry_lead": {
+        "peer part": "peer part", "tested": "tested", "decile spread, % a month": "decile spread, % a month", "t": "t",
+        "rank IC": "rank IC", "t of IC": "t of IC",
+    },
     "core/real-sentences.md words_attended": {
         "what": "what is looked for", "sentences": "sentences", "attention": "attention", "controls": "controls",
     },

@@ -1,8 +1,9 @@
-"""Variances within and between groups, by one-way analysis of variance: firms over time, or periods over firms."""
+"""Variances within and between groups (firms over time, periods over firms), and of sums, with the thresholds of their t."""
 
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import stats
 
 from peerattn.models.cross_section import CrossSection, group_sums
 
@@ -22,6 +23,11 @@ def variance_of_sum(terms: np.ndarray) -> np.ndarray:
     """Return the variance of the sum of independent terms (n, ...), (...)."""
     n = len(terms)
     return np.asarray(((terms - terms.mean(axis=0)) ** 2).sum(axis=0) * n / max(n - 1, 1))
+
+
+def t_threshold(kappa: float, n_clusters: int, n_tests: int = 1) -> float:
+    """Return the quantile of Student's t with the tail probability of κ standard errors, by Bonferroni the largest of several."""
+    return float(stats.t.isf(stats.norm.sf(kappa) / n_tests, max(n_clusters, 2) - 1))
 
 
 def common_variance(sections: Sequence[CrossSection]) -> float:

@@ -11,7 +11,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 from peerattn.models.cross_section import effective_number, group_sums
 from peerattn.models.learners.losses import Loss, gradient, loss_of
-from peerattn.models.learners.variance_components import variance_of_sum
+from peerattn.models.learners.variance_components import t_threshold, variance_of_sum
 
 FEW_PERIODS = 3  # tested periods (effective number) from which errors are clustered by period
 
@@ -212,8 +212,9 @@ def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
 def threshold(kappa: float, held: HeldOut, mutual: bool) -> float:
     """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
     firms = len(np.unique(held.firm))
-    df = max(firms if mutual or too_few(held.n_periods) else min(firms, held.n_periods), 2) - 1
-    return float(stats.t.isf(stats.norm.sf(kappa), df))
+    if mutual or too_few(held.n_periods):
+        return t_threshold(kappa, firms)
+    return t_threshold(kappa, min(firms, held.n_periods))
 
 
 def conditional_power(t: float, share: float, least: float) -> float:

@@ -12,11 +12,11 @@ from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
 from peerattn.models.learners.training import FEW_ROWS
-from peerattn.models.learners.variance_components import common_variance, net_of_common, variance_of_sum
+from peerattn.models.learners.variance_components import common_variance, net_of_common, t_threshold, variance_of_sum
 
 LEARNED = 2 / 3  # share of the rows that come before the periods that are held out
 FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
-CLEAR = 2.0  # standard errors beyond which heads take the place of fallbacks, as peers in a stack
+CLEAR = 2.0  # standard errors beyond which heads take the place of fallbacks, and fallbacks are rejected, as peers in a stack
 Predict = Callable[[Sequence[CrossSection]], list[np.ndarray]]
 
 
@@ -47,7 +47,8 @@ def selected(
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
     error. Heads that predict nothing of later periods add nothing. Fallbacks have a factor of one unless later periods reject
     them, by a t below −2 of the fall of the squared error: :math:`2 D_i e_i - D_i^2`. The best of them takes the place of heads
-    unless these predict something, by themselves and beyond it, with a t above 2. What heads add to the mean of a period has a
+    unless these predict something, by themselves and beyond it, with a t above the quantile of Student's t that has the tail
+    probability of two standard errors, shared out among the fits (Bonferroni). What heads add to the mean of a period has a
     factor of its own, by the same equation over the means of held-out periods: a level that wanders is no evidence on peers.
 
     References
@@ -72,8 +73,9 @@ def selected(
         fallback = min(credible, key=lambda k: losses[k])
         base = added[fallback]
         # heads are tested beyond the best fallback, too, as peers are beyond the models before them in a stack
-        standalone = [factor(each, own, later, loss, common, CLEAR) for each in added[:n_fits]]
-        beyond = [factor(each - base, own + base, later, loss, common, CLEAR) for each in added[:n_fits]]
+        least = t_threshold(CLEAR, len(_clustered(base[:, 0], later)), n_fits)
+        standalone = [factor(each, own, later, loss, common, least) for each in added[:n_fits]]
+        beyond = [factor(each - base, own + base, later, loss, common, least) for each in added[:n_fits]]
         clear = [k for k in range(n_fits) if standalone[k] > 0 and beyond[k] > 0]
         best = min(clear, key=lambda k: losses[k], default=fallback)
     mean_factor = 1.0

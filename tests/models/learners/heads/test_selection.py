@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.base import clone
 
 from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.selection import factor, factor_of_means, is_rejected, selected, split
 from peerattn.models.learners.losses import squared_error
+from peerattn.models.learners.variance_components import t_threshold
 from peerattn.models.stacking.weights import Column, Scope
 
 
@@ -69,6 +71,22 @@ def test_industry_peers_stand_unless_heads_are_clearly_better():
     assert selected([fit(D)], [], every, squared_error).size > 0
     with_fallback = selected([fit(D)], [fit(np.zeros_like(D))], every, squared_error)
     assert (with_fallback.best, with_fallback.size) == (1, 1.0)
+
+
+@pytest.mark.parametrize("n_fits", [1, 2])
+def test_the_threshold_of_the_best_of_several_fits_is_that_of_their_number(n_fits):
+    """Of two fits of noise the larger t exceeds 2 nearly twice as often as that of one."""
+    least = stats.t.isf(stats.norm.sf(2.0) / n_fits, 11)
+    assert t_threshold(2.0, 12, n_fits) == pytest.approx(least)
+    below = next(seed for seed in range(400) if 0.85 * least < faint(seed)[2] < 0.99 * least)
+    above = next(seed for seed in range(400) if 1.01 * least < faint(seed)[2])
+    for seed, clear in ((below, False), (above, True)):
+        later, D, _ = faint(seed)
+        earlier, _ = sections(np.zeros(24), np.zeros(24))
+        every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
+        fits = [lambda learned, D=D: lambda held_out: np.split(D, len(held_out))] * n_fits
+        nothing = [lambda learned, D=D: lambda held_out: np.split(np.zeros_like(D), len(held_out))]
+        assert (selected(fits, nothing, every, squared_error).best < n_fits) == clear
 
 
 def test_industry_peers_that_later_periods_reject_are_no_fallback():

@@ -25,7 +25,7 @@ def variance_of_sum(terms: np.ndarray) -> np.ndarray:
     return np.asarray(((terms - terms.mean(axis=0)) ** 2).sum(axis=0) * n / max(n - 1, 1))
 
 
-def t_threshold(kappa: float, n_clusters: int, n_tests: int = 1) -> float:
+def t_threshold(kappa: float, n_clusters: float, n_tests: int = 1) -> float:
     """Return the quantile of Student's t with the tail probability of κ standard errors, by Bonferroni the largest of several."""
     return float(stats.t.isf(stats.norm.sf(kappa) / n_tests, max(n_clusters, 2) - 1))
 

@@ -54,7 +54,7 @@ class WarmStart:
         sections = model._training_sections(model._in_units(rows), panel)
         self.training = Training.of(sections, model._problem(True, False))
         self.sections = self.training.with_outcomes
-        self.sample = Sample(self.sections, model.stack_.with_heads().heads().terms, torch.float64, "cpu")
+        self.sample = Sample(self.sections, model.stack_.with_heads().heads().terms, torch.float32, "cpu")
 
     @property
     def n_periods(self) -> int:

@@ -53,8 +53,8 @@ def test_each_refit_fits_its_own_draw_best(panel, model):
 
     @torch.no_grad()
     def loss(module, count):
-        seed = module.take(range(module.spec.n_heads)).rescale(1 / objective.unit)
-        times = torch.as_tensor(count, dtype=torch.float64)[:, None]
+        seed = module.take(range(module.spec.n_heads)).rescale(1 / objective.unit).to(start.sample.dtype)
+        times = torch.as_tensor(count, dtype=start.sample.dtype)[:, None]
         batch = start.sample.batch(range(len(count)))
         error = objective(seed(batch)[0], batch, times) / (times[:, 0] @ batch.weight.sum(1))
         penalty = sum(each.square().sum() for each in seed.parameters()) / batch.weight.sum()

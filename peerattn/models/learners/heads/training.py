@@ -266,7 +266,7 @@ def refit_modules(modules: Sequence[PeerModule], sample: Sample, loss: Loss, cou
     The loss plus a ridge penalty on all parameters, on all rows in every step.
     """
     objective = make_objective(sample, loss, modules[0].spec)
-    seeds = PeerModule.together(modules).rescale(1 / objective.unit)
+    seeds = PeerModule.together(modules).rescale(1 / objective.unit).to(sample.dtype)
     batch = own_share(sample, range(len(sample.sections)))
     times = torch.as_tensor(counts.T, dtype=batch.weight.dtype, device=batch.weight.device)
     rows = (times * batch.weight.sum(1, keepdim=True)).sum(0)
@@ -277,4 +277,4 @@ def refit_modules(modules: Sequence[PeerModule], sample: Sample, loss: Loss, cou
         return errors.sum() + REFIT_RIDGE * penalty / rows.mean()
 
     train(seeds, value, repeat(batch), max_steps=steps, learning_rate=REFIT_RATE, schedule="cosine", clip=None)
-    return [seeds.seed(draw).rescale(objective.unit) for draw in range(len(modules))]
+    return [seeds.seed(draw).double().rescale(objective.unit) for draw in range(len(modules))]

@@ -14,7 +14,7 @@ from peerattn.models.learners.losses import Loss, squared_error
 from peerattn.models.learners.training import Problem
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.stacking.candidates import COVARIANCE, covariance_candidates
-from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.stacking.groups import Candidate
 from peerattn.types import OutcomesLike, PanelLike
 
 

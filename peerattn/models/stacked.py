@@ -13,7 +13,7 @@ from peerattn.models.attention.estimators import AttentionRegressorMixin
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.learners.training import Problem
 from peerattn.models.stacking.candidates import all_candidates, in_order, user_candidates
-from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.stacking.groups import Candidate
 from peerattn.models.transformer import PeerTransformerRegressor
 
 

@@ -25,7 +25,7 @@ from peerattn.models.learners.transformer import TransformerLearner, Transformer
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.networks import NetworkMaker, RowWeights
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
-from peerattn.models.stacking.evidence import NONLINEAR, PEERS, Candidate
+from peerattn.models.stacking.groups import NONLINEAR, PEERS, Candidate
 from peerattn.models.stacking.origins import outcomes_of
 from peerattn.models.transformer_results import chosen_layer, portfolio_table, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout

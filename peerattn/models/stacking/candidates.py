@@ -23,7 +23,7 @@ from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, NONLINEAR, PEERS, Candidate
+from peerattn.models.stacking.groups import COMMON, GROUPS, HISTORY, NONLINEAR, PEERS, Candidate
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE = "covariance"

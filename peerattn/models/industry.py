@@ -296,16 +296,9 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     _learns_network = True  # outcomes choose its peers
 
     def _network(self, sections: Iterator[CrossSection], *given: Any, **options: Any) -> PeerNetwork:
-        """Return the network of cross-sections; where they have outcomes it was learned from those of every period."""
-        observed = []
-
-        def noted() -> Iterator[CrossSection]:
-            for section in sections:
-                observed.append(section.peers.y is not None)
-                yield section
-
-        network = super()._network(noted(), *given, **options)
-        if not any(observed) or not network.is_dated:
+        """Return the network of cross-sections, learned from the outcomes of every period."""
+        network = super()._network(sections, *given, **options)
+        if not network.is_dated:
             return network
         return network.replaced(learned_until=network.periods.max())
 

@@ -249,17 +249,12 @@ def _refused(model: BaseEstimator, option: str, why: str) -> InputError:
 def _linear(model: BaseEstimator, X: Any) -> Smoother:
     x = np.asarray(X, dtype=float)
     alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
-    center = np.zeros(x.shape[1])
-    level = 0.0
-    if model.fit_intercept:
-        center = x.mean(axis=0)
-        level = 1 / len(x)
+    center = x.mean(axis=0) * model.fit_intercept
+    level = model.fit_intercept / len(x)
     u, s, vt = np.linalg.svd(x - center, full_matrices=False)
     kept = s > s.max(initial=0.0) * max(x.shape) * np.finfo(float).eps
-    u = u[:, kept]
-    s = s[kept]
-    v = vt[kept].T
-    back = (v * (s / (s**2 + alpha))) @ u.T  # (p, n): coefficients of outcomes
+    shrunk = np.divide(s, s**2 + alpha, out=np.zeros_like(s), where=kept)
+    back = (vt.T * shrunk) @ u.T  # (p, n): coefficients of outcomes
     return lambda Z: (np.asarray(Z, dtype=float) - center) @ back + level
 
 
@@ -274,15 +269,11 @@ def _kernel_ridge(model: BaseEstimator, X: Any) -> Smoother:
 def _neighbors(model: BaseEstimator, X: Any) -> Smoother:
     from sklearn.neighbors._base import _get_weights
 
-    n = model.n_samples_fit_
-
     def weights(Z: Any) -> sparse.csr_array:
-        distance, at = model.kneighbors(Z)
-        w = _get_weights(distance, model.weights)
-        if w is None:
-            w = np.ones(at.shape)
-        starts = np.arange(len(at) + 1) * at.shape[1]
-        return normalize(sparse.csr_array((w.ravel(), at.ravel(), starts), shape=(len(at), n)), norm="l1")
+        graph = model.kneighbors_graph(Z, mode="distance")
+        w = _get_weights(graph.data.reshape(graph.shape[0], -1), model.weights)
+        graph.data = np.ones(graph.nnz) if w is None else w.ravel()
+        return normalize(sparse.csr_array(graph), norm="l1")
 
     return weights
 
@@ -294,15 +285,12 @@ def _leaves(tree: Any) -> Callable[[Any], np.ndarray]:
 
 def _forest(model: BaseEstimator, X: Any) -> Smoother:
     trees = [_leaves(tree) for tree in getattr(model, "estimators_", [model])]
-    whole = np.arange(len(X))
-    draws = [whole] * len(trees)
-    if getattr(model, "bootstrap", False):
-        draws = model.estimators_samples_
+    draws = getattr(model, "estimators_samples_", [np.arange(len(X))])
     means = []  # of each tree: (n_leaves, n), rows of training weights
     for tree, drawn in zip(trees, draws):
         leaf = tree(X)
         # a row drawn twice counts twice in its leaf's mean
-        often = np.bincount(drawn, minlength=len(whole)).astype(float)
+        often = np.bincount(drawn, minlength=len(X)).astype(float)
         counted = sparse.csr_array(adding_up(leaf, leaf.max() + 1).multiply(often[:, None]).T)
         counted.eliminate_zeros()
         means.append(normalize(counted, norm="l1"))

@@ -12,8 +12,8 @@ from peerattn.models.attention.base import PanelStack
 from peerattn.models.attention.estimators import AttentionRegressorMixin
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.learners.training import Problem
-from peerattn.models.stacking.candidates import all_candidates, in_order, user_candidates
-from peerattn.models.stacking.groups import Candidate
+from peerattn.models.stacking.candidates import all_candidates, user_candidates
+from peerattn.models.stacking.groups import GROUPS, Candidate
 from peerattn.models.transformer import PeerTransformerRegressor
 
 
@@ -109,7 +109,7 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
                 raise InputError(
                     f"learners: more than one learner has the name {each.name!r}, yours or the stack's. Rename yours."
                 )
-        return in_order(found)
+        return sorted(found, key=lambda each: GROUPS.index(each.group))
 
 
 def _is_transformer(entry: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import bisect
 
 from peerattn.exceptions import InputError, check_at_least, expect, reworded
 from peerattn.models.cross_section import adding_up
@@ -190,16 +191,9 @@ class WildMean:
 
     def _bound(self, side: float, size: float) -> float:
         """Return where on this side of the mean a test of this size begins to reject, by bisection."""
-        inside = 0.0
         outside = side * self._root / self._N
         while self._p(outside) >= size:
             if abs(outside) * self._N > FARTHEST * self._root:  # too few clusters to reject anything
                 return side * np.inf
             outside *= 2
-        for _ in range(30):
-            middle = (inside + outside) / 2
-            if self._p(middle) >= size:
-                inside = middle
-            else:
-                outside = middle
-        return self._mean + inside
+        return self._mean + bisect(lambda away: (self._p(away) >= size) - 0.5, 0.0, outside, xtol=abs(outside) / 2**30)

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 from torch import Tensor
 
-from peerattn.exceptions import InputError, check_names, check_one_of
+from peerattn.exceptions import InputError, check_names, check_one_of, reworded
 from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
 from peerattn.panel.panel import LARGEST
 from peerattn.scaling import ROUNDING
@@ -260,15 +260,19 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     """
     n_h = len(reference.h)
     both = torch.cat([reference.h, reference.mixing]).numpy()
+    values = given
+    if isinstance(given, Mapping):
+        values = list(given.values())
     if isinstance(given, str):
         check_one_of(bandwidth=(given, [NORMAL_REFERENCE, *CRITERIA]))
-    elif isinstance(given, Mapping):
-        values = _numbers(given, list(given.values()))
+        values = both
+    with reworded(f"bandwidth must be a number, an array or a dict of numbers, got {given!r}", kinds=(TypeError, ValueError)):
+        values = np.asarray(values, dtype=float)
+    if isinstance(given, Mapping):
         named = [str(name) for name in given]
         check_names("bandwidth", "column of the regression", named, names)
         both[[list(names).index(name) for name in named]] = values
     else:
-        values = _numbers(given, given)
         if not values.ndim:  # one number for all characteristics
             values = np.full(n_h, values)
         if values.shape not in ((n_h,), (len(both),)):
@@ -283,14 +287,6 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     if not ((mixing >= 0) & (mixing <= 1)).all():
         raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing.tolist()}.")
     return Bandwidths(torch.tensor(h), torch.tensor(mixing))
-
-
-def _numbers(given: Any, values: Any) -> np.ndarray:
-    """Return the values of a bandwidth that was given as numbers."""
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"bandwidth must be a number, an array or a dict of numbers, got {given!r}.") from error
 
 
 def _quantiles(x: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -160,12 +160,10 @@ class LocalRegression:
         for column, h in enumerate(bandwidths.h):
             u = (focal.x[:, column, None] - peers.x[:, column]) / h
             kernel = kernel * _compact(self.kernel, u / scale)
-        logs = [self._of_codes(focal, peers, bandwidths.mixing), peers.log_weight]
-        known = [each for each in logs if each is not None]
-        if known:
-            log_kernel = sum(known[1:], known[0])
-            # the largest of a row becomes one, lest all of them underflow
-            kernel = kernel * (log_kernel - log_kernel.detach().amax(-1, keepdim=True)).exp()
+        factors = (self._of_codes(focal, peers, bandwidths.mixing), peers.log_weight)
+        log_kernel = sum((each for each in factors if each is not None), kernel.new_zeros(1, 1))
+        # the largest of a row becomes one, lest all of them underflow
+        kernel = kernel * (log_kernel - log_kernel.detach().amax(-1, keepdim=True)).exp()
         if mask is not None:
             kernel = kernel * mask
         total = kernel.sum(1, keepdim=True)
@@ -192,11 +190,10 @@ class LocalRegression:
 
     def _of_codes(self, focal: Points, peers: Points, mixing: Tensor) -> Tensor | None:
         """Return the log of the product of the codes' kernels, up to a constant a row, (m, n); None without codes."""
-        parts = zip(self.code_kernels, mixing, focal.codes.T, peers.codes.T)
-        logs = [kernel.log_kernel(each, mine, theirs) for kernel, each, mine, theirs in parts]
-        if not logs:
+        if not self.code_kernels:
             return None
-        return sum(logs[1:], logs[0])
+        parts = zip(self.code_kernels, mixing, focal.codes.T, peers.codes.T)
+        return sum((kernel.log_kernel(each, mine, theirs) for kernel, each, mine, theirs in parts), mixing.new_zeros(1, 1))
 
     def _local_scale(self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None) -> Tensor:
         """Return the distance to the k-th nearest peer (the nearest at all where fewer differ), (m, 1), or ones."""
@@ -252,12 +249,9 @@ def _spread(moments: Tensor, k: int) -> tuple[Tensor, Tensor]:
     center = moments[:, :k]
     second = moments[:, k:].unflatten(1, (k, -1))[:, :, :k]
     covariance = second - center[:, :, None] * center[:, None, :]
-    coarse = 1.0
-    if moments.dtype == torch.float32:
-        coarse = 1e6
     size = 1e-3 + second.detach().diagonal(dim1=1, dim2=2).sum(1)
     one = torch.eye(k, dtype=moments.dtype)
-    tau = (FLAT * coarse * size)[:, None, None] * one
+    tau = (FLAT * size)[:, None, None] * one
     damped = torch.linalg.inv(covariance + tau)
     return center, damped @ covariance @ damped @ (one + 2 * tau @ damped)
 

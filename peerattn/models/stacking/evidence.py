@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -218,10 +217,7 @@ class Evidence:
 
 
 def evidence_of(
-    stages: dict[str, Stage],
-    untested: Mapping[str, str],
-    periods: float = 0.0,
-    given_up: Mapping[str, GivenUp] = MappingProxyType({}),
+    stages: dict[str, Stage], untested: Mapping[str, str], periods: float = 0.0, given_up: Mapping[str, GivenUp] | None = None
 ) -> pd.DataFrame:
     """Return the evidence of the stages on every group, why it is ``untested``, and which candidate was given up, if any."""
     rows = {}
@@ -230,7 +226,7 @@ def evidence_of(
         reasons = [untested[group]]
         if not untested[group] and not stage.selected() and stage.threshold > 0:
             reasons.append(f"none selected: t must exceed {stage.threshold:.2f}")
-        if group in given_up:
+        if given_up and group in given_up:
             early = given_up[group]
             reasons.append(f"{early.name} given up: t = {early.t:.2f} on the later held-out rows")
             if np.isnan(t):

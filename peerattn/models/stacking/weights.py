@@ -68,6 +68,10 @@ class Column:
         return f"{self.candidate} ({self.scope})"
 
 
+#: What columns of the problem add, (n, K).
+Columns = Mapping[Column, np.ndarray]
+
+
 def too_few(n_periods: float) -> bool:
     """Whether this effective number of periods is too small to test by periods."""
     return n_periods < FEW_PERIODS - 0.5
@@ -106,15 +110,7 @@ class Stage:
         return replace(self, weights=more)
 
 
-def weigh(
-    held: HeldOut,
-    columns: Mapping[Column, np.ndarray],
-    loss: Loss,
-    kappa: float,
-    *,
-    mutual: bool,
-    tested: Mapping[Column, np.ndarray] | None = None,
-) -> Stage:
+def weigh(held: HeldOut, columns: Columns, loss: Loss, kappa: float, *, mutual: bool, tested: Columns | None = None) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 
     .. math:: w = \Bigl(1 - \frac{\kappa^2}{\max_m t_m^2}\Bigr)

@@ -110,7 +110,7 @@ def peer_weights(
     ['IBM', 'Chrysler', 'Westinghouse']
     """
     if has_peers(model):
-        return model.peer_network(X, **({} if top_k is None else {"top_k": top_k}))
+        return model.peer_network(X, top_k=top_k)
     if hasattr(model, "fit"):
         check_is_fitted(last_estimator(model))
     if X_train is None or y_train is None:

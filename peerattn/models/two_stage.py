@@ -295,11 +295,6 @@ class _Equation:
         config |= {"cov_type": "clustered", "clusters": integers(clusters).to_numpy()}
         return max(min(counts.values()) - 1, 1), counts, config
 
-    def rsquared(self, residuals: np.ndarray) -> float:
-        """Return the share of the squares about the mean that is explained; 0 where there are none."""
-        total = float(self.weight @ (self.target - np.average(self.target, weights=self.weight)) ** 2)
-        return 1 - float(self.weight @ residuals**2) / total if total > 0 else 0.0
-
     def jackknife(self, cluster: np.ndarray) -> np.ndarray:
         """Return the covariance of the coefficients by leaving out one cluster after the other."""
         regressors = np.hstack([self.X, self.W])
@@ -379,6 +374,6 @@ def two_stage(
     return TwoStage(
         params=series(params), std_errors=series(errors), pvalues=series(p), cov=pd.DataFrame(cov, eq.columns, eq.columns),
         freedom=freedom, nobs=int(weight.sum()), clusters=counts, effects=tuple(effects.columns),
-        rsquared=eq.rsquared(np.asarray(fit.resids)), identification=found, instruments=eq.instruments, dropped=eq.dropped,
+        rsquared=float(np.nan_to_num(fit.rsquared)), identification=found, instruments=eq.instruments, dropped=eq.dropped,
         n_bootstrap=n_bootstrap, **about,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,7 +68,7 @@ def choose_bandwidths(
     Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998), Smoothing parameter selection in nonparametric regression using an
     improved Akaike information criterion, Journal of the Royal Statistical Society B 60(2).
     """
-    search = _Search.around(start, regression, problems, criterion)
+    search = _Search(start, regression, problems, criterion)
     theta = np.r_[np.where(torch.isfinite(start.h), 0.0, np.inf), np.zeros(len(start.mixing))]
     starts = [theta]
     free = np.isfinite(theta)
@@ -90,24 +90,19 @@ def _changed(theta: np.ndarray, at: np.ndarray | int, values: np.ndarray | float
     return full
 
 
-@dataclass(frozen=True)
 class _Search:
     """A criterion as a function of points theta: log-ratios to the start's h, and logits of λ over its range, minus the start's.
 
     Infinite entries are the limits: a flat h, the smallest and the largest λ. Rows are predicted a chunk at a time.
     """
 
-    regression: LocalRegression
-    problems: Sequence[Problem]
-    criterion: str
-    h: Tensor
-    most: Tensor
-    shift: Tensor
-
-    @classmethod
-    def around(cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> Self:
-        most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
-        return cls(regression, problems, criterion, start.h, most, torch.logit(start.mixing / most, eps=1e-3))
+    def __init__(self, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str):
+        self.regression = regression
+        self.problems = problems
+        self.criterion = criterion
+        self.h = start.h
+        self.most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
+        self.shift = torch.logit(start.mixing / self.most, eps=1e-3)
 
     def bandwidths(self, theta: Tensor) -> Bandwidths:
         p = len(self.h)
@@ -156,8 +151,7 @@ class _Search:
     # ------------------------------------------------------------------ the criterion
 
     def value(self, theta: np.ndarray) -> float:
-        with torch.no_grad():
-            return float(self._combined(self._total(self.bandwidths(torch.from_numpy(theta)))))
+        return float(self._combined(self._total(self.bandwidths(torch.from_numpy(theta)))))
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return criterion and gradient in the finite entries of theta: memory of one chunk."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import reworded
 from peerattn.panel.design import weighted_median
 
 KERNELS = ("gaussian", "epanechnikov", "uniform", "triangular", "biweight")
@@ -295,12 +295,16 @@ class KernelCode:
         levels = sorted(set(codes.dropna()))
         if order is None:
             return cls(tuple(levels), CodeKernel(len(levels)))
-        levels, places = _ordered(codes.name, levels, tuple(order))
-        middle = 0.0
-        if places:
-            at = _places(codes, levels).astype(float)
-            middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
-        return cls(tuple(levels), CodeKernel(len(levels), places), int(middle))
+        places: Sequence[Any] = range(len(order))
+        if order:
+            levels = list(order)
+        else:
+            remedy = "make it an ordered category (pandas.Categorical(..., ordered=True))"
+            with reworded(f"ordered: column {codes.name!r} holds text, whose order is not known; {remedy}", kinds=ValueError):
+                places = levels = sorted(levels, key=float)
+        at = _places(codes, levels).astype(float)
+        middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
+        return cls(tuple(levels), CodeKernel(len(levels), tuple(map(float, places))), int(middle))
 
     def transform(self, codes: pd.Series) -> np.ndarray:
         """Return the level of each row, (n,): −1 = unknown; unseen levels of unordered codes follow the training ones."""
@@ -316,14 +320,3 @@ class KernelCode:
 def _places(codes: pd.Series, levels: Sequence[Any]) -> np.ndarray:
     """Return the position of each code among the levels, −1 where it is none of them."""
     return pd.Index(levels, dtype=object).get_indexer(pd.Index(codes.astype(object)))
-
-
-def _ordered(name: Any, levels: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
-    if order:
-        return list(order), tuple(float(place) for place in range(len(order)))
-    try:
-        numbers = sorted(float(level) for level in levels)
-    except ValueError as error:
-        remedy = "make it an ordered category (pandas.Categorical(..., ordered=True))."
-        raise InputError(f"ordered: column {name!r} holds text, whose order is not known; {remedy}") from error
-    return sorted(levels, key=float), tuple(numbers)

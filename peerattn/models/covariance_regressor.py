@@ -120,5 +120,4 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
         v = self.covariance_.parameters
         M = np.diag(np.exp(v["linear"]) + np.exp(v["slope"])) + v["low_rank"] @ v["low_rank"].T
         names = self.design_.number_names
-        profile = SearchProfile.of_rule(M, names, list(map(str, self.design_.characteristics)))
-        return profile.with_firms(self, X)
+        return SearchProfile.of_rule(M, names, list(map(str, self.design_.characteristics))).with_firms(self, X)

@@ -287,6 +287,5 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
 
 def _gram(W: sparse.csr_array) -> np.ndarray:
     """Return the inner products of I, W and W² as vectors of their entries."""
-    second = sparse.csr_array(W @ W)
-    parts = [sparse.csr_array(sparse.eye_array(W.shape[0])), W, second]
+    parts = [sparse.csr_array(sparse.eye_array(W.shape[0])), W, sparse.csr_array(W @ W)]
     return np.array([[float(a.multiply(b).sum()) for b in parts] for a in parts])

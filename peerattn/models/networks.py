@@ -63,11 +63,10 @@ def network_of_sections(
             learned.append(section.past.last_before(section.period))
         labels, group = peer_columns(section)
         if top_k is None:
-            what = f"the network of {len(section.focal):,} firms"
-            remedy = "keep the strongest peers only, top_k=, or pass fewer firms."
             # the weights, what checks them (a bit for each), and what it takes to compute a chunk of rows
             needed = 10.0 * len(section.focal) * len(labels) + 8.0 * _ARRAYS * _CELLS
-            check_memory(needed, what, remedy)
+            remedy = "keep the strongest peers only, top_k=, or pass fewer firms."
+            check_memory(needed, f"the network of {len(section.focal):,} firms", remedy)
         blocks: Iterator[Any]
         found = sparse_weights(section)
         if found is None:

@@ -122,9 +122,7 @@ def peer_weights(
     firms, periods = _labels(X, firm, period)
     peers, group = _peers(*_labels(X_train, firm, period), by)
     if top_k is None:
-        cells = 8.0 * len(X) * len(peers)
-        what = f"weights of {len(X):,} rows"
-        check_memory(cells, what, "keep the strongest only, top_k=.")
+        check_memory(8.0 * len(X) * len(peers), f"weights of {len(X):,} rows", "keep the strongest only, top_k=.")
     fitted = f"X_train, y_train: expected the rows that {type(model).__name__} was fitted on"
     with reworded(fitted, kinds=ValueError):
         smoother = smoother_of(model, X_train)
@@ -149,8 +147,7 @@ def peer_weights(
     sums = np.concatenate([np.asarray(W.sum(axis=1)).ravel() for _, _, W in matrices.values()])
     whole = top_k is None and not signed and bool(np.abs(sums - 1).max(initial=0.0) < 1e-6)
     name = type(last_estimator(model)).__name__
-    network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole)
-    return network.replaced(top_k=top_k)
+    return PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole).replaced(top_k=top_k)
 
 
 def _frame(rows: Any) -> Any:
@@ -299,8 +296,7 @@ def _forest(model: BaseEstimator, X: Any) -> Smoother:
 
 def _boosting(model: BaseEstimator, X: Any) -> Smoother:
     if model.n_iter_no_change is not None:
-        why = "the rows held out are not kept; use n_iter_no_change=None."
-        raise _refused(model, "n_iter_no_change", why)
+        raise _refused(model, "n_iter_no_change", "the rows held out are not kept; use n_iter_no_change=None.")
     trees = [_leaves(tree) for tree in model.estimators_[:, 0]]
     return _boosted(trees, X, model.learning_rate, mean=model.init is None)
 
@@ -314,8 +310,7 @@ def _hist_boosting(model: BaseEstimator, X: Any) -> Smoother:
         named.nodes["value"] = np.arange(len(named.nodes))  # a prediction is then the leaf's number
         trees.append(lambda Z, named=named: named.predict(Z, known, places, 1).astype(int))
     prepared = model._preprocess_X(X, reset=False)
-    penalty = model.l2_regularization
-    inner = _boosted(trees, prepared, model.learning_rate, penalty, mean=True)
+    inner = _boosted(trees, prepared, model.learning_rate, model.l2_regularization, mean=True)
     return lambda Z: inner(model._preprocess_X(Z, reset=False))
 
 

@@ -214,8 +214,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         if attends:
             transformer = self.as_learner(TRANSFORMER, problem, int(draws[1]))
             # a network without attention shows what is gained by its shape, not by peers
-            control = self._learner(problem, int(draws[0]), attends=False)
-            own.append(transformer_candidate(CONTROL, NONLINEAR, control))
+            own.append(transformer_candidate(CONTROL, NONLINEAR, self._learner(problem, int(draws[0]), attends=False)))
         if problem.loss is squared_error and problem.dated and problem.own and self.attention != "cross":
             own += common_candidates(problem, range(len(problem.code_levels)))
         return [*own, transformer]

@@ -70,8 +70,7 @@ class Identification:
 
 def _interval(ends: tuple[float, float]) -> str:
     low, high = ends
-    closed = f"[{low:.3g}, {high:.3g}]".replace("-", "−")
-    return closed.replace("[−inf", "(−∞").replace("inf]", "∞)")
+    return f"[{low:.3g}, {high:.3g}]".replace("-", "−").replace("[−inf", "(−∞").replace("inf]", "∞)")
 
 
 def identification(
@@ -298,8 +297,7 @@ class _Equation:
     def jackknife(self, cluster: np.ndarray) -> np.ndarray:
         """Return the covariance of the coefficients by leaving out one cluster after the other."""
         regressors = np.hstack([self.X, self.W])
-        outside = np.hstack([self.X, self.Z])
-        table = np.column_stack([regressors, outside, self.target])
+        table = np.column_stack([regressors, self.X, self.Z, self.target])
         moved = self.effects if self.absorbed else self.effects.iloc[:, :0]  # effects nested in the clusters stay what they are
 
         def estimate(rows: np.ndarray) -> np.ndarray:

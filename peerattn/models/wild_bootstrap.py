@@ -98,8 +98,7 @@ def wild_cluster_p(
     extreme = 0
     step = max(1, CELLS // len(y))
     for start in range(0, n_draws, step):
-        draws = min(step, n_draws - start)
-        star = rest[:, None] * signs(rng, len(label), draws)[cluster]
+        star = rest[:, None] * signs(rng, len(label), min(step, n_draws - start))[cluster]
         if effects is not None:
             star = net_of(effects, star / root[:, None], weight) * root[:, None]
         extreme += int(np.sum(_wald(star, R, A, tested, cluster, len(label)) >= observed * (1 - 1e-12)))

@@ -143,8 +143,7 @@ class LocalRegression:
         W = self._means_weights(focal, peers, bandwidths, mask)
         if not peers.line.shape[1]:
             return W
-        nothing = W.new_zeros(len(peers), 0)
-        center, inverse = _spread(W @ _moment_columns(peers.line, nothing), peers.line.shape[1])
+        center, inverse = _spread(W @ _moment_columns(peers.line, W.new_zeros(len(peers), 0)), peers.line.shape[1])
         tilt = (inverse @ (focal.line - center)[..., None])[..., 0]  # (m, k)
         return W * (1 + tilt @ peers.line.T - (tilt * center).sum(1, keepdim=True))
 
@@ -158,8 +157,7 @@ class LocalRegression:
         scale = self._local_scale(focal, peers, bandwidths, mask)
         kernel = torch.ones(len(focal), len(peers), dtype=focal.x.dtype)
         for column, h in enumerate(bandwidths.h):
-            u = (focal.x[:, column, None] - peers.x[:, column]) / h
-            kernel = kernel * _compact(self.kernel, u / scale)
+            kernel = kernel * _compact(self.kernel, (focal.x[:, column, None] - peers.x[:, column]) / h / scale)
         factors = (self._of_codes(focal, peers, bandwidths.mixing), peers.log_weight)
         log_kernel = sum((each for each in factors if each is not None), kernel.new_zeros(1, 1))
         # the largest of a row becomes one, lest all of them underflow
@@ -185,8 +183,7 @@ class LocalRegression:
         if peers.log_weight is not None:
             q.append(one)
             k.append(peers.log_weight[:, None])
-        bias = self._of_codes(focal, peers, bandwidths.mixing)
-        return torch.cat(q, dim=1), torch.cat(k, dim=1), bias
+        return torch.cat(q, dim=1), torch.cat(k, dim=1), self._of_codes(focal, peers, bandwidths.mixing)
 
     def _of_codes(self, focal: Points, peers: Points, mixing: Tensor) -> Tensor | None:
         """Return the log of the product of the codes' kernels, up to a constant a row, (m, n); None without codes."""

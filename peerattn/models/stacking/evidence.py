@@ -136,8 +136,7 @@ class Evidence:
         tested = so_far._held_out()
         if so_far.untested(candidate.group) or len(tested.y) == len(held.y):
             return None
-        others = replace(self, held_out=[each.without(candidate) for each in done])
-        _, bases = others.stages()
+        _, bases = replace(self, held_out=[each.without(candidate) for each in done]).stages()
         group = GROUPS.index(candidate.group)
         columns = so_far._differences(candidate.group, candidate.name, by_section(bases[group], so_far._sections()))
         t = so_far._weighed(candidate.group, replace(tested, base=bases[group + 1]), columns).t
@@ -166,8 +165,7 @@ class Evidence:
         firm = rows.checksums()
         if self.problem.dated:
             firm = np.concatenate([section.focal.owner.to_numpy(dtype=object) for section in sections])
-        period = section_numbers(sections)
-        return HeldOut(base, rows.outcomes, rows.loss_weights, pd.factorize(firm)[0], period)
+        return HeldOut(base, rows.outcomes, rows.loss_weights, pd.factorize(firm)[0], section_numbers(sections))
 
     def _columns(self, group: str, held: HeldOut) -> dict[Column, np.ndarray]:
         """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""

@@ -190,10 +190,7 @@ Smoother = Callable[[Any], Any]
 #: Of options what keeps a prediction linear in the outcomes, and why others do not.
 _LINEAR: dict[str, tuple[tuple[Any, ...], str]] = {
     "positive": ((False,), "coefficients that are cut off at zero are not linear in the outcomes."),
-    "criterion": (
-        ("squared_error", "friedman_mse", "poisson", "deprecated"),
-        "leaves that do not hold means; use 'squared_error'.",
-    ),
+    "criterion": (("squared_error", "friedman_mse", "poisson", "deprecated"), "leaves that hold no means; use 'squared_error'."),
     "monotonic_cst": ((None,), "leaves that are cut off to keep an order are not means."),
     "loss": (("squared_error",), "only 'squared_error' is linear in the outcomes."),
     "subsample": ((1,), "the rows that each tree saw are not kept; use subsample=1."),

@@ -104,11 +104,9 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
         for entry in filter(_is_transformer, self.learners):
             found.append(entry[1].as_learner(entry[0], problem, int(draws[1])))
         names = [each.name for each in found]
-        for each in found:
-            if names.count(each.name) > 1:
-                raise InputError(
-                    f"learners: more than one learner has the name {each.name!r}, yours or the stack's. Rename yours."
-                )
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise InputError(f"learners: more than one learner has the name {twice[0]!r}, yours or the stack's. Rename yours.")
         return sorted(found, key=lambda each: GROUPS.index(each.group))
 
 

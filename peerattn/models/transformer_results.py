@@ -54,9 +54,7 @@ def squared_error_of(learner: TransformerLearner, module: torch.nn.ModuleList, p
 LINEAR = "linear"
 
 
-def portfolio_table(
-    sections: Sequence[CrossSection], problem: Problem, learners: Mapping[str, TransformerLearner]
-) -> pd.DataFrame:
+def portfolio_table(sections: Sequence[CrossSection], problem: Problem, learners: dict[str, TransformerLearner]) -> pd.DataFrame:
     """Return the Sharpe ratio on held-out later periods of the portfolios of learners, and of a linear one.
 
     Each is fitted before each forward origin and held until the next.

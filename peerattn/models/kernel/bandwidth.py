@@ -233,9 +233,7 @@ def normal_reference_bandwidth(x: np.ndarray, n: float | None = None, weight: np
     return np.where(h > 0, h, np.inf)
 
 
-def reference_bandwidths(
-    code_kernels: Sequence[CodeKernel], x: np.ndarray, n: float, weight: np.ndarray | None = None
-) -> Bandwidths:
+def reference_bandwidths(code_kernels: Sequence[CodeKernel], x: np.ndarray, n: float, weight: np.ndarray | None) -> Bandwidths:
     """Return the rule of thumb for a pool of n rows: for codes ``λ = n^(−2/(4+p))``, at most half of its range.
 
     The rate is the one of the optimal λ (Li and Racine 2007, section 4.3); the constant is one.

@@ -1,6 +1,6 @@
 """How candidates are tested: by what they predict for periods later than those they learned from."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -198,9 +198,7 @@ class Evidence:
             return [Scope.WITHIN, Scope.MEAN]
         return [Scope.WHOLE]
 
-    def tables(
-        self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def tables(self, tried: set[str], stages: dict[str, Stage], bases: list[np.ndarray]) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the evidence on every group of which candidates were tried, and held-out R² step by step."""
         untested = dict.fromkeys(GROUPS, "not tried") | {group: self.untested(group) for group in tried}
         if not self.held_out:

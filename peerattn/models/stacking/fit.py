@@ -278,9 +278,7 @@ def _tried(
     return held_out, latest
 
 
-def _fit_backwards(
-    candidate: Candidate, held_out: Sequence[OriginResult], trainings: Sequence[Training], evidence: Evidence
-) -> None:
+def _fit_backwards(candidate: Candidate, held_out: list[OriginResult], trainings: list[Training], evidence: Evidence) -> None:
     """Fit a candidate that is trained at length at the last origin first, which has most to learn from, until it is futile."""
     for k in reversed(range(len(held_out))):
         held_out[k].fit(candidate, trainings[k], {})

@@ -366,11 +366,8 @@ class PanelEstimator(BaseEstimator):
         :meth:`~peerattn.network.PeerNetwork.from_parquet` reads.
         """
         network = self._network_maker(**options)
-
-        def write(_: Panel, call: Iterator[CrossSection], path: Path) -> None:
-            network(call).to_parquet(path)
-
-        return by_period.written(out, self._by_period(X, outcomes=outcomes), write)
+        calls = self._by_period(X, outcomes=outcomes)
+        return by_period.written(out, calls, lambda _, call, path: network(call).to_parquet(path))
 
     def _network_maker(self, *, top_k: int | None = None) -> NetworkMaker:
         """Return what makes the network of cross-sections."""

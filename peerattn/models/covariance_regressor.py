@@ -14,7 +14,7 @@ from peerattn.models.learners.losses import Loss, squared_error
 from peerattn.models.learners.training import Problem
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.stacking.candidates import COVARIANCE, covariance_candidates
-from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.stacking.groups import Candidate
 from peerattn.types import OutcomesLike, PanelLike
 
 
@@ -120,5 +120,4 @@ class CovariancePeerRegressor(PanelRegressorMixin, PanelStack):
         v = self.covariance_.parameters
         M = np.diag(np.exp(v["linear"]) + np.exp(v["slope"])) + v["low_rank"] @ v["low_rank"].T
         names = self.design_.number_names
-        profile = SearchProfile.of_rule(M, names, list(map(str, self.design_.characteristics)))
-        return profile.with_firms(self, X)
+        return SearchProfile.of_rule(M, names, list(map(str, self.design_.characteristics))).with_firms(self, X)

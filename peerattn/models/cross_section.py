@@ -1,8 +1,9 @@
 """Which rows may be peers of which: focal rows meet the rows of their pool."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -231,26 +232,21 @@ def _or_ones(values: np.ndarray | None, n: int) -> np.ndarray:
     return np.ones(n) if values is None else values
 
 
-def stacked(blocks: Iterable[Any], n_rows: int, top_k: int | None = None) -> Any:
+def stacked(blocks: Iterator[Any], n_rows: int, top_k: int | None = None) -> Any:
     """Return blocks of rows of weights as one matrix, read-only; with ``top_k`` each row's strongest only.
 
     Of dense blocks one at a time is held beside the whole.
     """
-    whole: np.ndarray | None = None
-    parts = []
+    if top_k is not None:
+        blocks = (strongest(block, top_k) for block in blocks)
+    first = next(blocks)
+    if sparse.issparse(first):
+        return frozen(sparse.vstack([first, *blocks]))
+    whole = np.empty((n_rows, first.shape[1]), dtype=first.dtype)
     start = 0
-    for block in blocks:
-        if top_k is not None:
-            block = strongest(block, top_k)
-        if sparse.issparse(block):
-            parts.append(block)
-            continue
-        if whole is None:
-            whole = np.empty((n_rows, block.shape[1]), dtype=block.dtype)
+    for block in chain([first], blocks):
         whole[start : start + len(block)] = block
         start += len(block)
-    if parts:
-        return frozen(sparse.vstack(parts))
     return frozen(whole)
 
 

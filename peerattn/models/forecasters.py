@@ -12,40 +12,35 @@ from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import KNeighborsRegressor
 
 from peerattn.exceptions import InputError, check_names, validate_arguments
+from peerattn.models import panel_forecasters
 from peerattn.models.attention.estimators import PeerAttentionRegressor
 from peerattn.models.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.industry import IndustryMedianRegressor, IndustryPeerRegressor
 from peerattn.models.kernel.estimator import NadarayaWatsonRegressor
 from peerattn.models.own_characteristics import ElasticNetRegressor, OwnCharacteristicsRegressor
 from peerattn.models.own_history import CommonShocksRegressor, OwnHistoryRegressor
-from peerattn.models.panel_forecasters import (
-    ALPHAS,
-    FamaMacBethRegressor,
-    FirmMeanRegressor,
-    IndustryMeansRegressor,
-    LastValueRegressor,
-)
 from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.stacked import StackedPeerRegressor
 from peerattn.models.transformer import PeerTransformerRegressor
 
+_RIDGE = RidgeCV(alphas=panel_forecasters.ALPHAS)
 _NEIGHBORS = KNeighborsRegressor(50, weights="distance")
 
 #: How a named model is shown, its class, and options; it needs the industry that its title names.
 RECIPES: dict[str, tuple[str, type, dict[str, Any]]] = {
     "zero": ("Zero", DummyRegressor, {"strategy": "constant", "constant": 0.0}),
     "mean": ("Prevailing mean", DummyRegressor, {}),
-    "firm_mean": ("Firm's mean", FirmMeanRegressor, {}),
-    "last_value": ("Last value", LastValueRegressor, {}),
+    "firm_mean": ("Firm's mean", panel_forecasters.FirmMeanRegressor, {}),
+    "last_value": ("Last value", panel_forecasters.LastValueRegressor, {}),
     "ols": ("Own characteristics (OLS)", OwnCharacteristicsRegressor, {}),
-    "ridge": ("Own characteristics (ridge)", OwnCharacteristicsRegressor, {"estimator": RidgeCV(alphas=ALPHAS)}),
+    "ridge": ("Own characteristics (ridge)", OwnCharacteristicsRegressor, {"estimator": _RIDGE}),
     "elastic_net": ("Own characteristics (elastic net)", ElasticNetRegressor, {}),
-    "fama_macbeth": ("Fama-MacBeth", FamaMacBethRegressor, {}),
+    "fama_macbeth": ("Fama-MacBeth", panel_forecasters.FamaMacBethRegressor, {}),
     "boosting": ("Gradient boosting", HistGradientBoostingRegressor, {"early_stopping": False}),
     "neighbors": ("50 nearest neighbors", OwnCharacteristicsRegressor, {"estimator": _NEIGHBORS}),
     "own_history": ("Own characteristics and history", OwnHistoryRegressor, {}),
     "common_shocks": ("Firm history and common shocks", CommonShocksRegressor, {}),
-    "industry_characteristics": ("Own and {industry} characteristics", IndustryMeansRegressor, {}),
+    "industry_characteristics": ("Own and {industry} characteristics", panel_forecasters.IndustryMeansRegressor, {}),
     "industry": ("{industry} peers", IndustryPeerRegressor, {}),
     "industry_shrunk": ("{industry} peers, shrunk", IndustryPeerRegressor, {"shrinkage": "leave_one_out"}),
     "industry_median": ("{industry} median", IndustryMedianRegressor, {}),

@@ -208,8 +208,7 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
         errors = np.zeros(len(SHRINKAGES))
         for section in self._within(panel, training, warn=False):
             groups = self._groups(section)
-            y = section.focal.y
-            errors += [np.nansum((groups.mean(k)[0] - y) ** 2) for k in SHRINKAGES]
+            errors += [np.nansum((groups.mean(k)[0] - section.focal.outcomes) ** 2) for k in SHRINKAGES]
         self.shrinkage_ = float(SHRINKAGES[int(np.argmin(errors))])
 
     @property
@@ -221,9 +220,7 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
     def _groups(self, section: CrossSection) -> Groups:
         focal = section.focal
         peers = section.peers
-        groups = []
-        means = []
-        counts = []
+        found = []
         column = pd.Series(np.concatenate([focal.codes, peers.codes])[:, 0], dtype=object)
         for digits in self.levels_:
             keys = column
@@ -236,11 +233,9 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
             group = pd.factorize(keys)[0]  # −1 = unknown
             mine, theirs = np.split(group, [len(focal)])
             mean, count = means_of_others(mine, focal.identity, theirs, peers.identity, peers.outcomes, peers.weight)
-            groups.append((mine, theirs))
-            means.append(mean)
-            counts.append(np.where(count >= fewest, count, 0))
-        unknown = pd.isna(focal.codes[:, 0])
-        return Groups(self.levels_, tuple(groups), np.array(means), np.array(counts), unknown, self.mean_)
+            found.append(((mine, theirs), mean, np.where(count >= fewest, count, 0)))
+        groups, means, counts = zip(*found, strict=True)
+        return Groups(self.levels_, groups, np.array(means), np.array(counts), pd.isna(focal.codes[:, 0]), self.mean_)
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         return self._groups(section).mean(self.shrinkage_)
@@ -296,16 +291,9 @@ class IndustryMedianRegressor(IndustryPeerRegressor):
     _learns_network = True  # outcomes choose its peers
 
     def _network(self, sections: Iterator[CrossSection], *given: Any, **options: Any) -> PeerNetwork:
-        """Return the network of cross-sections; where they have outcomes it was learned from those of every period."""
-        observed = []
-
-        def noted() -> Iterator[CrossSection]:
-            for section in sections:
-                observed.append(section.peers.y is not None)
-                yield section
-
-        network = super()._network(noted(), *given, **options)
-        if not any(observed) or not network.is_dated:
+        """Return the network of cross-sections, learned from the outcomes of every period."""
+        network = super()._network(sections, *given, **options)
+        if not network.is_dated:
             return network
         return network.replaced(learned_until=network.periods.max())
 

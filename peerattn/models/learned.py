@@ -6,15 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import (
-    WHERE_ISOLATES,
-    BoundedOutcomeWarning,
-    IsolateWarning,
-    LabelWarning,
-    SharedPeriodWarning,
-    SmallCrossSectionWarning,
-    warn_user,
-)
+from peerattn import exceptions
 from peerattn.models.cross_section import check_same_kind
 from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.knowledge import Knowledge
@@ -54,7 +46,7 @@ def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] 
         found = f"{shared} of {len(panel)} rows are of periods whose other rows were learned from"
         why = "firms of one period share its shocks, so that a score of these predictions is too good."
         remedy = "To score forecasts pass cv=WalkForward(...); NewFirms where new firms of known periods are meant."
-        warn_user(SharedPeriodWarning(f"{found}: {why} {remedy}"))
+        exceptions.warn_user(exceptions.SharedPeriodWarning(f"{found}: {why} {remedy}"))
 
 
 def warn_of_one_cross_section(panel: Panel, firm: str, period: str) -> None:
@@ -63,7 +55,7 @@ def warn_of_one_cross_section(panel: Panel, firm: str, period: str) -> None:
         found = f"X carries neither {firm!r} nor {period!r}, so its {len(panel):,} rows are one cross-section"
         remedy = f"If X is a panel, set them as index, df.set_index([{firm!r}, {period!r}]), or name yours with firm= and "
         remedy += f"period=. If it is one cross-section, {firm!r} and a constant {period!r} give its firms their names."
-        warn_user(LabelWarning(f"{found}, all periods in one. {remedy}"))
+        exceptions.warn_user(exceptions.LabelWarning(f"{found}, all periods in one. {remedy}"))
 
 
 def warn_of_missing_labels(name: str, panel: Panel, y: OutcomesLike, firm: str, period: str) -> None:
@@ -81,7 +73,7 @@ def warn_of_small_sections(panel: Panel, median: float) -> None:
         found = f"{len(small)} periods of X (first: {small[0]}, {sizes[small[0]]} firms) have under half of training's median"
         why = f"of {median:g} firms: peers are sought among the rows of the call."
         remedy = "Pass the whole cross-section, or the other firms as reference= where the model takes it."
-        warn_user(SmallCrossSectionWarning(f"{found} {why} {remedy}"))
+        exceptions.warn_user(exceptions.SmallCrossSectionWarning(f"{found} {why} {remedy}"))
 
 
 def warn_of_isolates(panel: Panel, isolated: np.ndarray, term: str) -> None:
@@ -91,7 +83,7 @@ def warn_of_isolates(panel: Panel, isolated: np.ndarray, term: str) -> None:
         if panel.firm is not None:
             where = " in ".join(show_label(labels[isolated][0]) for labels in (panel.firm, panel.period))
         found = f"{int(isolated.sum())} of {len(panel)} rows have no admissible peer (first: {where})"
-        warn_user(IsolateWarning(f"{found}: their peer term is {term}.{WHERE_ISOLATES}"))
+        exceptions.warn_user(exceptions.IsolateWarning(f"{found}: their peer term is {term}.{exceptions.WHERE_ISOLATES}"))
 
 
 def bounds_of(y: np.ndarray | None) -> tuple[float, float]:
@@ -114,7 +106,7 @@ def clipped(observed: np.ndarray, bounds: tuple[float, float], unit: tuple[float
         low, high = bounds
         found = f"{beyond} observed outcomes of a period lie beyond {low:.4g} to {high:.4g}"
         bound = f"{REACH:g} times the range of the training outcomes around it, and count as that bound for their peers"
-        warn_user(BoundedOutcomeWarning(f"{found}, {bound}."))
+        exceptions.warn_user(exceptions.BoundedOutcomeWarning(f"{found}, {bound}."))
     return observed.clip(least, most)
 
 

@@ -18,7 +18,7 @@ from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.given_network import check_not_learned, given_network, others_weights
 from peerattn.models.learned import check_effect_labels
 from peerattn.models.mixins import PanelRegressorMixin
-from peerattn.models.two_stage import PEERS_OUTCOME, TwoStage, two_stage
+from peerattn.models.two_stage import PEERS_OUTCOME, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.options import COLUMNS
 from peerattn.panel.design import Design
@@ -210,22 +210,13 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         clusters = None
         if self.cluster and panel.firm is not None:
             clusters = labels[list(effect_parts(self.cluster))]
-        instrumented: dict[str, Any] = {}
+        options: dict[str, Any] = {"n_bootstrap": self.n_bootstrap, "random_state": self.random_state}
         if self.network_ is not None and self.peer_outcome:
             self._check_identified(gram)
             second = pd.DataFrame(second_x[known], columns=[f"peers of peers' {name}" for name in self.feature_names_])
-            instrumented = {"endogenous": peers_y[known], "instruments": second}
-        self.results_: TwoStage = two_stage(
-            y,
-            exogenous,
-            **instrumented,
-            weight=weight,
-            effects=groups,
-            clusters=clusters,
-            n_bootstrap=self.n_bootstrap,
-            random_state=self.random_state,
-        )
-        if instrumented and not self.results_.instruments:
+            options |= {"endogenous": peers_y[known], "instruments": second}
+        self.results_ = two_stage(y, exogenous, weight=weight, effects=groups, clusters=clusters, **options)
+        if "instruments" in options and not self.results_.instruments:
             why = "the characteristics of peers of peers are combinations of own and peers' characteristics"
             raise InputError(f"network: {why}: nothing is left to instrument the peers' outcome. Use peer_outcome=False.")
         self.coef_ = self.results_.params
@@ -296,6 +287,5 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
 
 def _gram(W: sparse.csr_array) -> np.ndarray:
     """Return the inner products of I, W and W² as vectors of their entries."""
-    second = sparse.csr_array(W @ W)
-    parts = [sparse.csr_array(sparse.eye_array(W.shape[0])), W, second]
+    parts = [sparse.csr_array(sparse.eye_array(W.shape[0])), W, sparse.csr_array(W @ W)]
     return np.array([[float(a.multiply(b).sum()) for b in parts] for a in parts])

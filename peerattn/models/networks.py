@@ -63,18 +63,17 @@ def network_of_sections(
             learned.append(section.past.last_before(section.period))
         labels, group = peer_columns(section)
         if top_k is None:
-            what = f"the network of {len(section.focal):,} firms"
-            remedy = "keep the strongest peers only, top_k=, or pass fewer firms."
             # the weights, what checks them (a bit for each), and what it takes to compute a chunk of rows
             needed = 10.0 * len(section.focal) * len(labels) + 8.0 * _ARRAYS * _CELLS
-            check_memory(needed, what, remedy)
-        blocks: Iterable[Any]
+            remedy = "keep the strongest peers only, top_k=, or pass fewer firms."
+            check_memory(needed, f"the network of {len(section.focal):,} firms", remedy)
+        blocks: Iterator[Any]
         found = sparse_weights(section)
         if found is None:
             of_rows = weights(section)
             blocks = (of_rows(rows) @ group for rows in section.chunks(_CELLS))
         else:
-            blocks = [found @ group]
+            blocks = iter([found @ group])
         matrices[section.period] = (section.focal.label, labels, stacked(blocks, len(section.focal), top_k))
     network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=row_normalized and top_k is None)
     return network.replaced(top_k=top_k, learned_until=last_learned(learned))

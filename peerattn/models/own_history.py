@@ -19,8 +19,8 @@ from peerattn.models.learners.training import Problem, Training
 from peerattn.models.mixins import OwnFirmMixin, PanelRegressorMixin
 from peerattn.models.pools import places_of, row_labels
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
-from peerattn.models.stacking.evidence import HISTORY, Candidate
 from peerattn.models.stacking.fit import Stack, fit_stack
+from peerattn.models.stacking.groups import HISTORY, Candidate
 from peerattn.panel.design import Design
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import check_comparable

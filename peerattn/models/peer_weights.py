@@ -110,7 +110,7 @@ def peer_weights(
     ['IBM', 'Chrysler', 'Westinghouse']
     """
     if has_peers(model):
-        return model.peer_network(X, **({} if top_k is None else {"top_k": top_k}))
+        return model.peer_network(X, top_k=top_k)
     if hasattr(model, "fit"):
         check_is_fitted(last_estimator(model))
     if X_train is None or y_train is None:
@@ -122,9 +122,7 @@ def peer_weights(
     firms, periods = _labels(X, firm, period)
     peers, group = _peers(*_labels(X_train, firm, period), by)
     if top_k is None:
-        cells = 8.0 * len(X) * len(peers)
-        what = f"weights of {len(X):,} rows"
-        check_memory(cells, what, "keep the strongest only, top_k=.")
+        check_memory(8.0 * len(X) * len(peers), f"weights of {len(X):,} rows", "keep the strongest only, top_k=.")
     fitted = f"X_train, y_train: expected the rows that {type(model).__name__} was fitted on"
     with reworded(fitted, kinds=ValueError):
         smoother = smoother_of(model, X_train)
@@ -149,8 +147,7 @@ def peer_weights(
     sums = np.concatenate([np.asarray(W.sum(axis=1)).ravel() for _, _, W in matrices.values()])
     whole = top_k is None and not signed and bool(np.abs(sums - 1).max(initial=0.0) < 1e-6)
     name = type(last_estimator(model)).__name__
-    network = PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole)
-    return network.replaced(top_k=top_k)
+    return PeerNetwork.from_matrices(matrices, name=name, signed=signed, row_normalized=whole).replaced(top_k=top_k)
 
 
 def _frame(rows: Any) -> Any:
@@ -193,10 +190,7 @@ Smoother = Callable[[Any], Any]
 #: Of options what keeps a prediction linear in the outcomes, and why others do not.
 _LINEAR: dict[str, tuple[tuple[Any, ...], str]] = {
     "positive": ((False,), "coefficients that are cut off at zero are not linear in the outcomes."),
-    "criterion": (
-        ("squared_error", "friedman_mse", "poisson", "deprecated"),
-        "leaves that do not hold means; use 'squared_error'.",
-    ),
+    "criterion": (("squared_error", "friedman_mse", "poisson", "deprecated"), "leaves that hold no means; use 'squared_error'."),
     "monotonic_cst": ((None,), "leaves that are cut off to keep an order are not means."),
     "loss": (("squared_error",), "only 'squared_error' is linear in the outcomes."),
     "subsample": ((1,), "the rows that each tree saw are not kept; use subsample=1."),
@@ -249,17 +243,12 @@ def _refused(model: BaseEstimator, option: str, why: str) -> InputError:
 def _linear(model: BaseEstimator, X: Any) -> Smoother:
     x = np.asarray(X, dtype=float)
     alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
-    center = np.zeros(x.shape[1])
-    level = 0.0
-    if model.fit_intercept:
-        center = x.mean(axis=0)
-        level = 1 / len(x)
+    center = x.mean(axis=0) * model.fit_intercept
+    level = model.fit_intercept / len(x)
     u, s, vt = np.linalg.svd(x - center, full_matrices=False)
     kept = s > s.max(initial=0.0) * max(x.shape) * np.finfo(float).eps
-    u = u[:, kept]
-    s = s[kept]
-    v = vt[kept].T
-    back = (v * (s / (s**2 + alpha))) @ u.T  # (p, n): coefficients of outcomes
+    shrunk = np.divide(s, s**2 + alpha, out=np.zeros_like(s), where=kept)
+    back = (vt.T * shrunk) @ u.T  # (p, n): coefficients of outcomes
     return lambda Z: (np.asarray(Z, dtype=float) - center) @ back + level
 
 
@@ -274,15 +263,11 @@ def _kernel_ridge(model: BaseEstimator, X: Any) -> Smoother:
 def _neighbors(model: BaseEstimator, X: Any) -> Smoother:
     from sklearn.neighbors._base import _get_weights
 
-    n = model.n_samples_fit_
-
     def weights(Z: Any) -> sparse.csr_array:
-        distance, at = model.kneighbors(Z)
-        w = _get_weights(distance, model.weights)
-        if w is None:
-            w = np.ones(at.shape)
-        starts = np.arange(len(at) + 1) * at.shape[1]
-        return normalize(sparse.csr_array((w.ravel(), at.ravel(), starts), shape=(len(at), n)), norm="l1")
+        graph = model.kneighbors_graph(Z, mode="distance")
+        w = _get_weights(graph.data.reshape(graph.shape[0], -1), model.weights)
+        graph.data = np.ones(graph.nnz) if w is None else w.ravel()
+        return normalize(sparse.csr_array(graph), norm="l1")
 
     return weights
 
@@ -294,15 +279,12 @@ def _leaves(tree: Any) -> Callable[[Any], np.ndarray]:
 
 def _forest(model: BaseEstimator, X: Any) -> Smoother:
     trees = [_leaves(tree) for tree in getattr(model, "estimators_", [model])]
-    whole = np.arange(len(X))
-    draws = [whole] * len(trees)
-    if getattr(model, "bootstrap", False):
-        draws = model.estimators_samples_
+    draws = getattr(model, "estimators_samples_", [np.arange(len(X))])
     means = []  # of each tree: (n_leaves, n), rows of training weights
     for tree, drawn in zip(trees, draws):
         leaf = tree(X)
         # a row drawn twice counts twice in its leaf's mean
-        often = np.bincount(drawn, minlength=len(whole)).astype(float)
+        often = np.bincount(drawn, minlength=len(X)).astype(float)
         counted = sparse.csr_array(adding_up(leaf, leaf.max() + 1).multiply(often[:, None]).T)
         counted.eliminate_zeros()
         means.append(normalize(counted, norm="l1"))
@@ -311,8 +293,7 @@ def _forest(model: BaseEstimator, X: Any) -> Smoother:
 
 def _boosting(model: BaseEstimator, X: Any) -> Smoother:
     if model.n_iter_no_change is not None:
-        why = "the rows held out are not kept; use n_iter_no_change=None."
-        raise _refused(model, "n_iter_no_change", why)
+        raise _refused(model, "n_iter_no_change", "the rows held out are not kept; use n_iter_no_change=None.")
     trees = [_leaves(tree) for tree in model.estimators_[:, 0]]
     return _boosted(trees, X, model.learning_rate, mean=model.init is None)
 
@@ -326,8 +307,7 @@ def _hist_boosting(model: BaseEstimator, X: Any) -> Smoother:
         named.nodes["value"] = np.arange(len(named.nodes))  # a prediction is then the leaf's number
         trees.append(lambda Z, named=named: named.predict(Z, known, places, 1).astype(int))
     prepared = model._preprocess_X(X, reset=False)
-    penalty = model.l2_regularization
-    inner = _boosted(trees, prepared, model.learning_rate, penalty, mean=True)
+    inner = _boosted(trees, prepared, model.learning_rate, model.l2_regularization, mean=True)
     return lambda Z: inner(model._preprocess_X(Z, reset=False))
 
 

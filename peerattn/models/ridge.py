@@ -192,8 +192,7 @@ class CrossSectionalRidge(PanelRegressorMixin, PanelEstimator):
         names = self.design_.number_names
         of_numbers = slice(1, len(names) + 1)  # after the constant
         observed = list(map(str, self.design_.characteristics))
-        profile = SearchProfile.of_rule(M[of_numbers, of_numbers], names, observed)
-        return profile.with_firms(self, X)
+        return SearchProfile.of_rule(M[of_numbers, of_numbers], names, observed).with_firms(self, X)
 
     @one_thread()
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:

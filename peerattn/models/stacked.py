@@ -12,8 +12,8 @@ from peerattn.models.attention.base import PanelStack
 from peerattn.models.attention.estimators import AttentionRegressorMixin
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.learners.training import Problem
-from peerattn.models.stacking.candidates import all_candidates, in_order, user_candidates
-from peerattn.models.stacking.evidence import Candidate
+from peerattn.models.stacking.candidates import all_candidates, user_candidates
+from peerattn.models.stacking.groups import GROUPS, Candidate
 from peerattn.models.transformer import PeerTransformerRegressor
 
 
@@ -104,12 +104,10 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
         for entry in filter(_is_transformer, self.learners):
             found.append(entry[1].as_learner(entry[0], problem, int(draws[1])))
         names = [each.name for each in found]
-        for each in found:
-            if names.count(each.name) > 1:
-                raise InputError(
-                    f"learners: more than one learner has the name {each.name!r}, yours or the stack's. Rename yours."
-                )
-        return in_order(found)
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise InputError(f"learners: more than one learner has the name {twice[0]!r}, yours or the stack's. Rename yours.")
+        return sorted(found, key=lambda each: GROUPS.index(each.group))
 
 
 def _is_transformer(entry: Any) -> bool:

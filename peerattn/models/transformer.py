@@ -8,12 +8,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
@@ -25,13 +24,13 @@ from peerattn.models.learners.transformer import TransformerLearner, Transformer
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.networks import NetworkMaker, RowWeights
 from peerattn.models.stacking.candidates import common_candidates, own_candidates
-from peerattn.models.stacking.evidence import NONLINEAR, PEERS, Candidate
+from peerattn.models.stacking.groups import NONLINEAR, PEERS, Candidate
 from peerattn.models.stacking.origins import outcomes_of
 from peerattn.models.transformer_results import chosen_layer, portfolio_table, squared_error_of, table_of_heads
 from peerattn.network import PeerNetwork, rollout
 from peerattn.panel.panel import Panel
 from peerattn.training.prunable import PrunableHeads
-from peerattn.types import OutcomesLike, PanelLike, ReferenceLike
+from peerattn.types import OutcomesLike, PanelLike
 
 TRANSFORMER = "transformer"
 CONTROL = "network without attention"
@@ -148,10 +147,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         "attention": [StrOptions({"self", "cross"}), Options(bool, {False})],
         "loss": [StrOptions({"squared_error", "huber", "rank", "sharpe"})],
         "own": [StrOptions({"linear", "none", "flexible"}), HasMethods(["fit", "predict"])],
-        "n_layers": [Interval(Integral, 1, MOST, closed="both")],
-        "n_heads": [Interval(Integral, 1, MOST, closed="both")],
-        "d_model": [Interval(Integral, 1, MOST, closed="both")],
-        "n_seeds": [Interval(Integral, 1, MOST, closed="both")],
+        **dict.fromkeys(("n_layers", "n_heads", "d_model", "n_seeds"), [Interval(Integral, 1, MOST, closed="both")]),
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "precision": [StrOptions({"auto", "float32", "bfloat16"})],
         "verbose": ["boolean"],
@@ -218,8 +214,7 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         if attends:
             transformer = self.as_learner(TRANSFORMER, problem, int(draws[1]))
             # a network without attention shows what is gained by its shape, not by peers
-            control = self._learner(problem, int(draws[0]), attends=False)
-            own.append(transformer_candidate(CONTROL, NONLINEAR, control))
+            own.append(transformer_candidate(CONTROL, NONLINEAR, self._learner(problem, int(draws[0]), attends=False)))
         if problem.loss is squared_error and problem.dated and problem.own and self.attention != "cross":
             own += common_candidates(problem, range(len(problem.code_levels)))
         return [*own, transformer]
@@ -232,15 +227,9 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
 
     def _learner(self, problem: Problem, seed: int, attends: bool) -> TransformerLearner:
         spec = TransformerSpec(
-            code_levels=problem.code_levels,
-            n_outputs=problem.n_outputs,
-            outcomes=problem.outcomes and attends,
-            attends=attends,
-            d_model=self.d_model,
-            n_heads=self.n_heads,
-            n_layers=self.n_layers,
-            d_feedforward=2 * self.d_model,
-        )
+            code_levels=problem.code_levels, n_outputs=problem.n_outputs, outcomes=problem.outcomes and attends, attends=attends,
+            d_model=self.d_model, n_heads=self.n_heads, n_layers=self.n_layers, d_feedforward=2 * self.d_model,
+        )  # fmt: skip
         dtype = str(problem.dtype).removeprefix("torch.")
         progress = type(self).__name__ if self.verbose else None
         how = TransformerTraining(
@@ -266,31 +255,24 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         assert found is None or isinstance(found, TransformerLearner)
         return found
 
-    def _module(self) -> torch.nn.ModuleList:
+    def _module(self) -> nn.ModuleList:
         check_is_fitted(self, "stack_")
         learner = self._transformer
         if learner is None or not learner.spec.attends:
-            return torch.nn.ModuleList()
+            return nn.ModuleList()
         return learner.modules()
 
-    def _keep(self, module: torch.nn.Module) -> None:
+    def _keep(self, module: nn.Module) -> None:
         if self._transformer is not None:
             pruned = replace(self._transformer)
             pruned.keep(module)
             self.stack_ = replace(self.stack_, fitted=self.stack_.fitted | {TRANSFORMER: pruned})
         self._set_heads()
 
-    def _loss_sums(
-        self,
-        module: torch.nn.ModuleList,
-        X: PanelLike,
-        y: OutcomesLike,
-        outcomes: OutcomesLike = None,
-        reference: ReferenceLike = None,
-    ) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(self, module: nn.ModuleList, X: PanelLike, y: OutcomesLike, **given: Any) -> Iterator[tuple[Tensor, int]]:
         """Yield the squared error of each cross-section's known outcomes, in units of training."""
         learner = self._transformer
-        _, sections = self._gate_call(X, outcomes, reference)
+        _, sections = self._gate_call(X, **given)
         truth = self._check(X, y, fitting=False).outcomes
         if learner is None or truth is None or not np.isfinite(truth).any():
             raise InputError("y: the importance of heads is measured on known outcomes, got none.")

@@ -54,9 +54,7 @@ def squared_error_of(learner: TransformerLearner, module: torch.nn.ModuleList, p
 LINEAR = "linear"
 
 
-def portfolio_table(
-    sections: Sequence[CrossSection], problem: Problem, learners: Mapping[str, TransformerLearner]
-) -> pd.DataFrame:
+def portfolio_table(sections: Sequence[CrossSection], problem: Problem, learners: dict[str, TransformerLearner]) -> pd.DataFrame:
     """Return the Sharpe ratio on held-out later periods of the portfolios of learners, and of a linear one.
 
     Each is fitted before each forward origin and held until the next.
@@ -78,14 +76,11 @@ def portfolio_table(
         for name, weights in found.items():
             # of each period the mean over firms of weight times return
             returns[name] += [float(np.mean(w[:, 0] * s.focal.outcomes)) for w, s in zip(weights, later, strict=True)]
-    rows = {}
-    for name, earned in returns.items():
-        series = np.array(earned)
-        sharpe = np.nan
-        if len(series) > 1 and series.std() > 0:
-            sharpe = float(series.mean() / series.std(ddof=1))
-        rows[name] = {"sharpe": sharpe, "t": sharpe * np.sqrt(len(series)), "periods": len(series)}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("portfolio")
+    earned = pd.DataFrame(returns, dtype=float)
+    deviation = earned.std()
+    sharpe = earned.mean() / deviation.where(deviation > 0)
+    table = pd.DataFrame({"sharpe": sharpe, "t": sharpe * np.sqrt(len(earned)), "periods": len(earned)})
+    return table.rename_axis("portfolio")
 
 
 def linear_portfolio(sections: Sequence[CrossSection]) -> np.ndarray:

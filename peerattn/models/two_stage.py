@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,8 +70,7 @@ class Identification:
 
 def _interval(ends: tuple[float, float]) -> str:
     low, high = ends
-    closed = f"[{low:.3g}, {high:.3g}]".replace("-", "−")
-    return closed.replace("[−inf", "(−∞").replace("inf]", "∞)")
+    return f"[{low:.3g}, {high:.3g}]".replace("-", "−").replace("[−inf", "(−∞").replace("inf]", "∞)")
 
 
 def identification(
@@ -226,28 +225,29 @@ class TwoStage(Regression):
         return [note for holds, note in notes if holds]
 
 
-@dataclass(frozen=True)
 class _Equation:
-    """Outcome, regressors and instruments net of absorbed effects, both made orthonormal; dependent columns are left out."""
+    """Outcome, regressors and instruments net of absorbed effects, both made orthonormal; dependent columns are left out.
 
-    target: np.ndarray
-    X: np.ndarray
-    W: np.ndarray  # the instrumented column, where there are instruments
-    Z: np.ndarray
-    columns: list[str]  # of X and W
-    instruments: tuple[str, ...]
-    dropped: tuple[str, ...]
-    back: np.ndarray  # @ coefficients on X and W = those on the columns that were given
-    weight: np.ndarray
-    effects: pd.DataFrame
-    absorbed: int  # degrees of freedom
+    Attributes
+    ----------
+    target, X, Z : ndarray (n, ...)
+    W : ndarray (n, 0 or 1)
+        The instrumented column, where there are instruments.
+    columns : list of str
+        Of X and W.
+    back : ndarray (k, k)
+        ``back @`` coefficients on X and W are those on the columns that were given.
+    absorbed : int
+        Degrees of freedom of the effects.
+    """
 
-    @classmethod
-    def of(
-        cls, y: np.ndarray, endogenous: np.ndarray, exogenous: pd.DataFrame, instruments: pd.DataFrame, weight: np.ndarray,
+    def __init__(
+        self, y: np.ndarray, endogenous: np.ndarray, exogenous: pd.DataFrame, instruments: pd.DataFrame, weight: np.ndarray,
         effects: pd.DataFrame, clusters: pd.DataFrame | None,
-    ) -> Self:  # fmt: skip
-        """Absorb the effects and drop dependent columns; arguments as in :func:`two_stage`."""
+    ):  # fmt: skip
+        self.weight = weight
+        self.effects = effects
+        self.absorbed = degrees_of(effects, clusters)
         raw = np.column_stack([exogenous, instruments, endogenous, y]).astype(float)
         table = net_of(effects, raw, weight)
         size = np.linalg.norm(table, axis=0)
@@ -269,17 +269,16 @@ class _Equation:
             raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
         # columns whose level is large beside their spread are close to each other: orthonormal ones keep their digits
         Q, R = np.linalg.qr(table[:, used] * root)
-        X = Q[:, : len(x_at)]
+        X, W = np.split(Q, [len(x_at)], axis=1)
         Z = table[:, z_at] * root
         for _ in range(2):  # net of X; the first time leaves rounding errors
             Z = np.linalg.qr(Z - X @ (X.T @ Z))[0]
-        back = np.linalg.inv(R) * (size[-1] / size[used])[:, None]
-        W = Q[:, len(x_at) :]
-        return cls(
-            target=table[:, -1], X=X / root, W=W / root, Z=Z / root, columns=[*names[x_at], PEERS_OUTCOME][: len(used)],
-            instruments=tuple(names[z_at]), dropped=tuple(names[~kept]), back=back, weight=weight, effects=effects,
-            absorbed=degrees_of(effects, clusters),
-        )  # fmt: skip
+        self.target = table[:, -1]
+        self.X, self.W, self.Z = (columns / root for columns in (X, W, Z))
+        self.back = np.linalg.inv(R) * (size[-1] / size[used])[:, None]
+        self.columns = [*names[x_at], PEERS_OUTCOME][: len(used)]
+        self.instruments = tuple(names[z_at])
+        self.dropped = tuple(names[~kept])
 
     def errors(self, clusters: pd.DataFrame | None) -> tuple[int, dict[str, int], dict[str, Any]]:
         """Return the degrees of freedom of t, the numbers of clusters, and what linearmodels' ``fit`` takes."""
@@ -295,16 +294,10 @@ class _Equation:
         config |= {"cov_type": "clustered", "clusters": integers(clusters).to_numpy()}
         return max(min(counts.values()) - 1, 1), counts, config
 
-    def rsquared(self, residuals: np.ndarray) -> float:
-        """Return the share of the squares about the mean that is explained; 0 where there are none."""
-        total = float(self.weight @ (self.target - np.average(self.target, weights=self.weight)) ** 2)
-        return 1 - float(self.weight @ residuals**2) / total if total > 0 else 0.0
-
     def jackknife(self, cluster: np.ndarray) -> np.ndarray:
         """Return the covariance of the coefficients by leaving out one cluster after the other."""
         regressors = np.hstack([self.X, self.W])
-        outside = np.hstack([self.X, self.Z])
-        table = np.column_stack([regressors, outside, self.target])
+        table = np.column_stack([regressors, self.X, self.Z, self.target])
         moved = self.effects if self.absorbed else self.effects.iloc[:, :0]  # effects nested in the clusters stay what they are
 
         def estimate(rows: np.ndarray) -> np.ndarray:
@@ -318,18 +311,14 @@ class _Equation:
         shift = np.stack([estimate(cluster != label) for label in labels]) - estimate(np.full(len(cluster), True))
         return np.asarray((1 - 1 / len(labels)) * (shift.T @ shift))
 
-    def bootstrapped(self, cluster: np.ndarray, n_draws: int, random_state: int) -> np.ndarray:
+    def bootstrapped(self, cluster: np.ndarray, **options: Any) -> np.ndarray:
         """Return p values by the wild cluster bootstrap; of exogenous columns beside W there is no test that holds."""
-        options: dict[str, Any] = {"weight": self.weight, "effects": self.effects, "random_state": random_state}
-
-        def p_of(outside: np.ndarray, tested: np.ndarray) -> float:
-            return wild_cluster_p(self.target, outside, tested, cluster, n_draws=n_draws, **options)
-
+        p_of = partial(wild_cluster_p, self.target, cluster=cluster, weight=self.weight, effects=self.effects, **options)
         if self.Z.shape[1]:  # the Anderson–Rubin regression
-            return np.r_[np.full(self.X.shape[1], np.nan), p_of(self.X, self.Z)]
+            return np.r_[np.full(self.X.shape[1], np.nan), p_of(X=self.X, Z=self.Z)]
         X = self.X @ np.linalg.inv(self.back)  # the columns that were given
         X /= np.linalg.norm(X, axis=0)
-        return np.array([p_of(np.delete(X, k, axis=1), x) for k, x in enumerate(X.T)])
+        return np.array([p_of(X=np.delete(X, k, axis=1), Z=x) for k, x in enumerate(X.T)])
 
 
 def two_stage(
@@ -363,7 +352,7 @@ def two_stage(
     if effects is None:
         effects = pd.DataFrame(index=exogenous.index)
     weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
-    eq = _Equation.of(y, endogenous, exogenous, instruments, weight, effects, clusters)
+    eq = _Equation(y, endogenous, exogenous, instruments, weight, effects, clusters)
     freedom, counts, config = eq.errors(clusters)
     fit = IV2SLS(eq.target, eq.X, eq.W, eq.Z, weights=weight).fit(**config)
     cov = np.asarray(fit.cov)
@@ -375,7 +364,7 @@ def two_stage(
     errors = np.sqrt(np.where(np.diag(cov) >= 0, np.diag(cov), np.nan))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
-        p = eq.bootstrapped(config["clusters"][:, 0], n_bootstrap, random_state)
+        p = eq.bootstrapped(config["clusters"][:, 0], n_draws=n_bootstrap, random_state=random_state)
     found = None
     if eq.Z.shape[1]:
         found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, weight, config, float(eq.back[-1, -1]))
@@ -383,6 +372,6 @@ def two_stage(
     return TwoStage(
         params=series(params), std_errors=series(errors), pvalues=series(p), cov=pd.DataFrame(cov, eq.columns, eq.columns),
         freedom=freedom, nobs=int(weight.sum()), clusters=counts, effects=tuple(effects.columns),
-        rsquared=eq.rsquared(np.asarray(fit.resids)), identification=found, instruments=eq.instruments, dropped=eq.dropped,
+        rsquared=float(np.nan_to_num(fit.rsquared)), identification=found, instruments=eq.instruments, dropped=eq.dropped,
         n_bootstrap=n_bootstrap, **about,
     )  # fmt: skip

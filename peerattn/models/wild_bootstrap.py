@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import bisect
 
 from peerattn.exceptions import InputError, check_at_least, expect, reworded
 from peerattn.models.cross_section import adding_up
@@ -97,8 +98,7 @@ def wild_cluster_p(
     extreme = 0
     step = max(1, CELLS // len(y))
     for start in range(0, n_draws, step):
-        draws = min(step, n_draws - start)
-        star = rest[:, None] * signs(rng, len(label), draws)[cluster]
+        star = rest[:, None] * signs(rng, len(label), min(step, n_draws - start))[cluster]
         if effects is not None:
             star = net_of(effects, star / root[:, None], weight) * root[:, None]
         extreme += int(np.sum(_wald(star, R, A, tested, cluster, len(label)) >= observed * (1 - 1e-12)))
@@ -190,16 +190,9 @@ class WildMean:
 
     def _bound(self, side: float, size: float) -> float:
         """Return where on this side of the mean a test of this size begins to reject, by bisection."""
-        inside = 0.0
         outside = side * self._root / self._N
         while self._p(outside) >= size:
             if abs(outside) * self._N > FARTHEST * self._root:  # too few clusters to reject anything
                 return side * np.inf
             outside *= 2
-        for _ in range(30):
-            middle = (inside + outside) / 2
-            if self._p(middle) >= size:
-                inside = middle
-            else:
-                outside = middle
-        return self._mean + inside
+        return self._mean + bisect(lambda away: (self._p(away) >= size) - 0.5, 0.0, outside, xtol=abs(outside) / 2**30)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 from torch import Tensor
 
-from peerattn.exceptions import InputError, check_names, check_one_of
+from peerattn.exceptions import InputError, check_names, check_one_of, reworded
 from peerattn.models.kernel.local_regression import Bandwidths, CodeKernel, LocalRegression, Points
 from peerattn.panel.panel import LARGEST
 from peerattn.scaling import ROUNDING
@@ -68,7 +68,7 @@ def choose_bandwidths(
     Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998), Smoothing parameter selection in nonparametric regression using an
     improved Akaike information criterion, Journal of the Royal Statistical Society B 60(2).
     """
-    search = _Search.around(start, regression, problems, criterion)
+    search = _Search(start, regression, problems, criterion)
     theta = np.r_[np.where(torch.isfinite(start.h), 0.0, np.inf), np.zeros(len(start.mixing))]
     starts = [theta]
     free = np.isfinite(theta)
@@ -90,24 +90,19 @@ def _changed(theta: np.ndarray, at: np.ndarray | int, values: np.ndarray | float
     return full
 
 
-@dataclass(frozen=True)
 class _Search:
     """A criterion as a function of points theta: log-ratios to the start's h, and logits of λ over its range, minus the start's.
 
     Infinite entries are the limits: a flat h, the smallest and the largest λ. Rows are predicted a chunk at a time.
     """
 
-    regression: LocalRegression
-    problems: Sequence[Problem]
-    criterion: str
-    h: Tensor
-    most: Tensor
-    shift: Tensor
-
-    @classmethod
-    def around(cls, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str) -> Self:
-        most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
-        return cls(regression, problems, criterion, start.h, most, torch.logit(start.mixing / most, eps=1e-3))
+    def __init__(self, start: Bandwidths, regression: LocalRegression, problems: Sequence[Problem], criterion: str):
+        self.regression = regression
+        self.problems = problems
+        self.criterion = criterion
+        self.h = start.h
+        self.most = start.mixing.new_tensor([kernel.most for kernel in regression.code_kernels])
+        self.shift = torch.logit(start.mixing / self.most, eps=1e-3)
 
     def bandwidths(self, theta: Tensor) -> Bandwidths:
         p = len(self.h)
@@ -156,8 +151,7 @@ class _Search:
     # ------------------------------------------------------------------ the criterion
 
     def value(self, theta: np.ndarray) -> float:
-        with torch.no_grad():
-            return float(self._combined(self._total(self.bandwidths(torch.from_numpy(theta)))))
+        return float(self._combined(self._total(self.bandwidths(torch.from_numpy(theta)))))
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return criterion and gradient in the finite entries of theta: memory of one chunk."""
@@ -239,9 +233,7 @@ def normal_reference_bandwidth(x: np.ndarray, n: float | None = None, weight: np
     return np.where(h > 0, h, np.inf)
 
 
-def reference_bandwidths(
-    code_kernels: Sequence[CodeKernel], x: np.ndarray, n: float, weight: np.ndarray | None = None
-) -> Bandwidths:
+def reference_bandwidths(code_kernels: Sequence[CodeKernel], x: np.ndarray, n: float, weight: np.ndarray | None) -> Bandwidths:
     """Return the rule of thumb for a pool of n rows: for codes ``λ = n^(−2/(4+p))``, at most half of its range.
 
     The rate is the one of the optimal λ (Li and Racine 2007, section 4.3); the constant is one.
@@ -260,15 +252,19 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     """
     n_h = len(reference.h)
     both = torch.cat([reference.h, reference.mixing]).numpy()
+    values = given
+    if isinstance(given, Mapping):
+        values = list(given.values())
     if isinstance(given, str):
         check_one_of(bandwidth=(given, [NORMAL_REFERENCE, *CRITERIA]))
-    elif isinstance(given, Mapping):
-        values = _numbers(given, list(given.values()))
+        values = both
+    with reworded(f"bandwidth must be a number, an array or a dict of numbers, got {given!r}", kinds=(TypeError, ValueError)):
+        values = np.asarray(values, dtype=float)
+    if isinstance(given, Mapping):
         named = [str(name) for name in given]
         check_names("bandwidth", "column of the regression", named, names)
         both[[list(names).index(name) for name in named]] = values
     else:
-        values = _numbers(given, given)
         if not values.ndim:  # one number for all characteristics
             values = np.full(n_h, values)
         if values.shape not in ((n_h,), (len(both),)):
@@ -283,14 +279,6 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     if not ((mixing >= 0) & (mixing <= 1)).all():
         raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing.tolist()}.")
     return Bandwidths(torch.tensor(h), torch.tensor(mixing))
-
-
-def _numbers(given: Any, values: Any) -> np.ndarray:
-    """Return the values of a bandwidth that was given as numbers."""
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"bandwidth must be a number, an array or a dict of numbers, got {given!r}.") from error
 
 
 def _quantiles(x: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -232,8 +232,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
         """Return focal rows, peers and bandwidths of a cross-section."""
         prefix = "within_" if section.within else ""
         h, mixing = (torch.tensor(getattr(self, f"{prefix}{name}_")) for name in ("bandwidth", "mixing"))
-        chosen = Bandwidths(h, mixing)
-        return self._points(section.focal), self._points(section.peers), chosen
+        return self._points(section.focal), self._points(section.peers), Bandwidths(h, mixing)
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         predicted = np.full(len(section.focal), self.mean_)
@@ -245,8 +244,7 @@ class NadarayaWatsonRegressor(PanelRegressorMixin, PanelEstimator):
 
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         focal, peers, bandwidths = self._ready(section)
-        W = self.regression_.weights(focal.take(rows), peers, bandwidths, _mask(section, rows))
-        return W.numpy()
+        return self.regression_.weights(focal.take(rows), peers, bandwidths, _mask(section, rows)).numpy()
 
     def _effects(self, section: CrossSection) -> np.ndarray:
         effects = np.zeros((len(section.focal), len(self.design_.characteristics)))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from peerattn import nn
-from peerattn.exceptions import InputError
+from peerattn.exceptions import reworded
 from peerattn.panel.design import weighted_median
 
 KERNELS = ("gaussian", "epanechnikov", "uniform", "triangular", "biweight")
@@ -143,8 +143,7 @@ class LocalRegression:
         W = self._means_weights(focal, peers, bandwidths, mask)
         if not peers.line.shape[1]:
             return W
-        nothing = W.new_zeros(len(peers), 0)
-        center, inverse = _spread(W @ _moment_columns(peers.line, nothing), peers.line.shape[1])
+        center, inverse = _spread(W @ _moment_columns(peers.line, W.new_zeros(len(peers), 0)), peers.line.shape[1])
         tilt = (inverse @ (focal.line - center)[..., None])[..., 0]  # (m, k)
         return W * (1 + tilt @ peers.line.T - (tilt * center).sum(1, keepdim=True))
 
@@ -158,14 +157,11 @@ class LocalRegression:
         scale = self._local_scale(focal, peers, bandwidths, mask)
         kernel = torch.ones(len(focal), len(peers), dtype=focal.x.dtype)
         for column, h in enumerate(bandwidths.h):
-            u = (focal.x[:, column, None] - peers.x[:, column]) / h
-            kernel = kernel * _compact(self.kernel, u / scale)
-        logs = [self._of_codes(focal, peers, bandwidths.mixing), peers.log_weight]
-        known = [each for each in logs if each is not None]
-        if known:
-            log_kernel = sum(known[1:], known[0])
-            # the largest of a row becomes one, lest all of them underflow
-            kernel = kernel * (log_kernel - log_kernel.detach().amax(-1, keepdim=True)).exp()
+            kernel = kernel * _compact(self.kernel, (focal.x[:, column, None] - peers.x[:, column]) / h / scale)
+        factors = (self._of_codes(focal, peers, bandwidths.mixing), peers.log_weight)
+        log_kernel = sum((each for each in factors if each is not None), kernel.new_zeros(1, 1))
+        # the largest of a row becomes one, lest all of them underflow
+        kernel = kernel * (log_kernel - log_kernel.detach().amax(-1, keepdim=True)).exp()
         if mask is not None:
             kernel = kernel * mask
         total = kernel.sum(1, keepdim=True)
@@ -187,16 +183,14 @@ class LocalRegression:
         if peers.log_weight is not None:
             q.append(one)
             k.append(peers.log_weight[:, None])
-        bias = self._of_codes(focal, peers, bandwidths.mixing)
-        return torch.cat(q, dim=1), torch.cat(k, dim=1), bias
+        return torch.cat(q, dim=1), torch.cat(k, dim=1), self._of_codes(focal, peers, bandwidths.mixing)
 
     def _of_codes(self, focal: Points, peers: Points, mixing: Tensor) -> Tensor | None:
         """Return the log of the product of the codes' kernels, up to a constant a row, (m, n); None without codes."""
-        parts = zip(self.code_kernels, mixing, focal.codes.T, peers.codes.T)
-        logs = [kernel.log_kernel(each, mine, theirs) for kernel, each, mine, theirs in parts]
-        if not logs:
+        if not self.code_kernels:
             return None
-        return sum(logs[1:], logs[0])
+        parts = zip(self.code_kernels, mixing, focal.codes.T, peers.codes.T)
+        return sum((kernel.log_kernel(each, mine, theirs) for kernel, each, mine, theirs in parts), mixing.new_zeros(1, 1))
 
     def _local_scale(self, focal: Points, peers: Points, bandwidths: Bandwidths, mask: Tensor | None) -> Tensor:
         """Return the distance to the k-th nearest peer (the nearest at all where fewer differ), (m, 1), or ones."""
@@ -252,12 +246,9 @@ def _spread(moments: Tensor, k: int) -> tuple[Tensor, Tensor]:
     center = moments[:, :k]
     second = moments[:, k:].unflatten(1, (k, -1))[:, :, :k]
     covariance = second - center[:, :, None] * center[:, None, :]
-    coarse = 1.0
-    if moments.dtype == torch.float32:
-        coarse = 1e6
     size = 1e-3 + second.detach().diagonal(dim1=1, dim2=2).sum(1)
     one = torch.eye(k, dtype=moments.dtype)
-    tau = (FLAT * coarse * size)[:, None, None] * one
+    tau = (FLAT * size)[:, None, None] * one
     damped = torch.linalg.inv(covariance + tau)
     return center, damped @ covariance @ damped @ (one + 2 * tau @ damped)
 
@@ -301,12 +292,16 @@ class KernelCode:
         levels = sorted(set(codes.dropna()))
         if order is None:
             return cls(tuple(levels), CodeKernel(len(levels)))
-        levels, places = _ordered(codes.name, levels, tuple(order))
-        middle = 0.0
-        if places:
-            at = _places(codes, levels).astype(float)
-            middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
-        return cls(tuple(levels), CodeKernel(len(levels), places), int(middle))
+        places: Sequence[Any] = range(len(order))
+        if order:
+            levels = list(order)
+        else:
+            remedy = "make it an ordered category (pandas.Categorical(..., ordered=True))"
+            with reworded(f"ordered: column {codes.name!r} holds text, whose order is not known; {remedy}", kinds=ValueError):
+                places = levels = sorted(levels, key=float)
+        at = _places(codes, levels).astype(float)
+        middle = np.nan_to_num(weighted_median(np.where(at < 0, np.nan, at), weight))
+        return cls(tuple(levels), CodeKernel(len(levels), tuple(map(float, places))), int(middle))
 
     def transform(self, codes: pd.Series) -> np.ndarray:
         """Return the level of each row, (n,): −1 = unknown; unseen levels of unordered codes follow the training ones."""
@@ -322,14 +317,3 @@ class KernelCode:
 def _places(codes: pd.Series, levels: Sequence[Any]) -> np.ndarray:
     """Return the position of each code among the levels, −1 where it is none of them."""
     return pd.Index(levels, dtype=object).get_indexer(pd.Index(codes.astype(object)))
-
-
-def _ordered(name: Any, levels: list[str], order: tuple[str, ...]) -> tuple[list[str], tuple[float, ...]]:
-    if order:
-        return list(order), tuple(float(place) for place in range(len(order)))
-    try:
-        numbers = sorted(float(level) for level in levels)
-    except ValueError as error:
-        remedy = "make it an ordered category (pandas.Categorical(..., ordered=True))."
-        raise InputError(f"ordered: column {name!r} holds text, whose order is not known; {remedy}") from error
-    return sorted(levels, key=float), tuple(numbers)

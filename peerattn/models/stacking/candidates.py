@@ -23,7 +23,7 @@ from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
-from peerattn.models.stacking.evidence import COMMON, GROUPS, HISTORY, NONLINEAR, PEERS, Candidate
+from peerattn.models.stacking.groups import COMMON, HISTORY, NONLINEAR, PEERS, Candidate
 
 D_CODE = 4  # width of a code's embedding
 COVARIANCE = "covariance"
@@ -98,11 +98,6 @@ def _fit_users(training: Training, _: Any, *, name: str, learner: Any, group: st
     if isinstance(learner, Learner):
         return fit_added(training, name, learner, peers=group == PEERS, common=group == COMMON)
     return nonlinear.fit_estimator(training, learner)
-
-
-def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return candidates in the order of the information that they use; within a group as they came."""
-    return sorted(candidates, key=lambda each: GROUPS.index(each.group))
 
 
 def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[Candidate]:

@@ -1,106 +1,28 @@
-"""Candidates, and how they are tested: by what they predict for periods later than those they learned from."""
+"""How candidates are tested: by what they predict for periods later than those they learned from."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
-import torch
 
 from peerattn.models.cross_section import CrossSection, effective_number, section_numbers
-from peerattn.models.learners.common import SLOPES, CodeShocks, PeriodMean
+from peerattn.models.learners.common import SLOPES
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.losses import loss_of
-from peerattn.models.learners.protocol import Part, PeerPart
+from peerattn.models.learners.protocol import Part
 from peerattn.models.learners.training import Problem, Training
+from peerattn.models.stacking.groups import COMMON, GROUPS, PEERS, Candidate, Parts, difference, predictions
 from peerattn.models.stacking.origins import Origin
-from peerattn.models.stacking.weights import (
-    FEW_PERIODS,
-    UNTESTED,
-    Column,
-    HeldOut,
-    Scope,
-    Stage,
-    conditional_power,
-    threshold,
-    too_few,
-    weigh,
-)
+from peerattn.models.stacking.weights import FEW_PERIODS, Column, HeldOut, Scope, Stage, conditional_power, too_few, weigh
 
-NONLINEAR, HISTORY, COMMON, PEERS = GROUPS = ("nonlinear", "history", "common", "peers")
 #: What a prediction has after each step, in the order of information: the linear part, then the groups.
 STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm history", "common shocks", "peers")
 EQUAL = 1e-9  # relative difference of columns that are one
 #: κ counts twice for peers, so that about 5 % of panels without any select some.
 TIMES = {PEERS: 2}
 POWER = 0.2  # conditional power below which a candidate is given up
-
-#: Fitted parts by the name of their candidate.
-Parts = Mapping[str, Part]
-Predicted = Mapping[str, np.ndarray]  # what parts predict for the focal rows of one cross-section
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way to predict: its name, its group, and how it is fitted.
-
-    ``make(training, earlier)`` gives the fitted part, or None: not on these data. ``earlier`` is the one of the origin before.
-    With a ``control``, the same model without peers, a candidate is tested by what it predicts beyond it: one more model of the
-    same kind makes an average better without any peer. One that is ``trained`` at length, without a control, is given up where it
-    is futile.
-    """
-
-    name: str
-    group: str
-    make: Callable[[Training, Any], Part | None]
-    control: "Candidate | None" = None
-    trained: bool = False
-
-    def fit(self, training: Training, earlier: Parts) -> Parts:
-        """Return the fitted part by its name; nothing where there is none."""
-        part = self.make(training, earlier.get(self.name))
-        if part is None:
-            return {}
-        return {self.name: part}
-
-
-def predictions(
-    parts: Parts, prepared: Sequence[CrossSection], left: Sequence[CrossSection], dtype: torch.dtype = torch.float64
-) -> dict[str, list[np.ndarray]]:
-    """Return what each part predicts for each cross-section.
-
-    ``left`` are the cross-sections with residuals of observed outcomes from own candidates, which common shocks use.
-    """
-    found = dict[str, list[np.ndarray]]()
-    for name, part in parts.items():
-        if isinstance(part, PeerPart):
-            found[name] = part.predict(prepared, dtype)
-        elif isinstance(part, CodeShocks | PeriodMean):
-            found[name] = part.predict(left or prepared)
-        else:
-            found[name] = part.predict(prepared)
-    return found
-
-
-def difference(predicted: np.ndarray, base: np.ndarray, own: np.ndarray, group: str, scope: Scope) -> np.ndarray:
-    """Return what a column adds to the base in one cross-section, (n_focal, K); zero without a prediction.
-
-    That is ``P − B``, its mean, or what it has beside that; ``P − ols`` within periods of slopes that are added; and what is
-    common to a period as it is.
-    """
-    if group == COMMON and scope == Scope.WHOLE:
-        return np.nan_to_num(predicted)
-    if scope == Scope.ADDED:
-        base = own
-    D = np.where(np.isfinite(predicted), predicted - base, 0.0)
-    if scope == Scope.WHOLE or not len(D):
-        return D
-    mean = np.broadcast_to(D.mean(axis=0), D.shape)
-    if scope == Scope.MEAN:
-        return mean
-    return D - mean
 
 
 @dataclass(frozen=True)
@@ -140,24 +62,21 @@ class OriginResult:
         predicted = {name: each for name, each in self.found[candidate.group].items() if name != candidate.name}
         return replace(self, found=self.found | {candidate.group: predicted})
 
-    def give_up(self, candidate: GivenUp) -> None:
-        """Remove the predictions of a candidate."""
-        self.found[candidate.group].pop(candidate.name)
-        self.parts.pop(candidate.name)
-        self.given_up.append(candidate)
-
     def nothing(self) -> list[np.ndarray]:
         """Return the prediction for each cross-section of a part that could not be fitted here: NaN."""
         return [np.full_like(section.own_term, np.nan) for section in self.prepared]
 
-    def add(self, group: str, parts: Parts, dtype: torch.dtype) -> None:
-        """Add fitted parts and what they predict."""
+    def fit(self, candidate: Candidate, training: Training, earlier: Parts) -> Parts:
+        """Fit a candidate, and its control, add what they predict, and return the fitted parts."""
+        observed = (self.prepared, self.left, training.problem.dtype)
+        parts = candidate.fit(training, earlier)
         self.parts.update(parts)
-        self.found[group].update(predictions(parts, self.prepared, self.left, dtype))
-
-    def add_control(self, name: str, parts: Parts, dtype: torch.dtype) -> None:
-        """Add what the fitted control of a candidate predicts."""
-        (self.controls[name],) = predictions(parts, self.prepared, self.left, dtype).values()
+        self.found[candidate.group].update(predictions(parts, *observed))
+        if candidate.control is None:
+            return parts
+        control = candidate.control.fit(training, earlier)
+        (self.controls[candidate.name],) = predictions(control, *observed).values()
+        return {**parts, **control}
 
 
 @dataclass(frozen=True)
@@ -175,9 +94,9 @@ class Evidence:
 
     def stages(self, without: str | None = None) -> tuple[dict[str, Stage], list[np.ndarray]]:
         """Return the weights of each group given those before it, and the stack before and after each; one may be left out."""
+        if not self.held_out:
+            return dict.fromkeys(GROUPS, Stage()), []
         held = self._held_out()
-        if held is None:
-            return dict.fromkeys(GROUPS, UNTESTED), []
         stages = {}
         bases = [held.base]
         for group in GROUPS:
@@ -195,9 +114,11 @@ class Evidence:
 
     def _weighed(self, group: str, held: HeldOut, columns: dict[Column, np.ndarray]) -> Stage:
         """Return the weights of a group's columns."""
-        tested = columns | self._beyond_controls(group)
-        mutual = self._mutual(group)
-        return weigh(held, columns, self.problem.loss, self._kappa(group), mutual=mutual, tested=tested)
+        tested = dict(columns)
+        if group == PEERS:  # candidates with a control are tested by what they predict beyond it
+            for name in self.held_out[0].controls:
+                tested |= self._differences(group, name, [p for each in self.held_out for p in each.controls[name]])
+        return weigh(held, columns, self.problem.loss, self._kappa(group), mutual=self._mutual(group), tested=tested)
 
     def _mutual(self, group: str) -> bool:
         """Whether firms read each other's outcomes in a group."""
@@ -213,14 +134,13 @@ class Evidence:
         held = self._held_out()
         so_far = replace(self, held_out=done)
         tested = so_far._held_out()
-        if held is None or tested is None or so_far.untested(candidate.group) or len(tested.y) == len(held.y):
+        if so_far.untested(candidate.group) or len(tested.y) == len(held.y):
             return None
-        others = replace(self, held_out=[each.without(candidate) for each in done])
-        _, bases = others.stages()
+        _, bases = replace(self, held_out=[each.without(candidate) for each in done]).stages()
         group = GROUPS.index(candidate.group)
         columns = so_far._differences(candidate.group, candidate.name, by_section(bases[group], so_far._sections()))
         t = so_far._weighed(candidate.group, replace(tested, base=bases[group + 1]), columns).t
-        least = threshold(self._kappa(candidate.group), held, self._mutual(candidate.group))
+        least = held.threshold(self._kappa(candidate.group), self._mutual(candidate.group))
         if np.isfinite(t) and conditional_power(t, len(tested.y) / len(held.y), least) < POWER:
             return GivenUp(candidate.name, candidate.group, t)
         return None
@@ -238,17 +158,14 @@ class Evidence:
     def _sections(self) -> list[CrossSection]:
         return [section for each in self.held_out for section in each.origin.held_out]
 
-    def _held_out(self) -> HeldOut | None:
+    def _held_out(self) -> HeldOut:
         sections = self._sections()
-        if not sections:
-            return None
         rows = stacked_rows(sections)
         base = np.concatenate([section.own_term for each in self.held_out for section in each.prepared])
         firm = rows.checksums()
         if self.problem.dated:
             firm = np.concatenate([section.focal.owner.to_numpy(dtype=object) for section in sections])
-        period = section_numbers(sections)
-        return HeldOut(base, rows.outcomes, rows.loss_weights, pd.factorize(firm)[0], period)
+        return HeldOut(base, rows.outcomes, rows.loss_weights, pd.factorize(firm)[0], section_numbers(sections))
 
     def _columns(self, group: str, held: HeldOut) -> dict[Column, np.ndarray]:
         """Return the problem's columns, (n, K); zero at an origin where a part was not fitted."""
@@ -262,15 +179,6 @@ class Evidence:
         if replaced is not None and np.abs(columns[added] - replaced).max() <= EQUAL * np.abs(replaced).max():
             del columns[added]
         return {column: D for column, D in columns.items() if D.any()}
-
-    def _beyond_controls(self, group: str) -> dict[Column, np.ndarray]:
-        """Return what candidates with a control predict beyond it, (n, K), by the problem's columns."""
-        found = dict[Column, np.ndarray]()
-        if group != PEERS:
-            return found
-        for name in self.held_out[0].controls:
-            found |= self._differences(group, name, [p for each in self.held_out for p in each.controls[name]])
-        return found
 
     def _differences(self, group: str, name: str, base: Sequence[np.ndarray]) -> dict[Column, np.ndarray]:
         """Return what a candidate predicts beyond a base, (n, K), by the columns of the problem that it has."""
@@ -290,14 +198,12 @@ class Evidence:
             return [Scope.WITHIN, Scope.MEAN]
         return [Scope.WHOLE]
 
-    def tables(
-        self, tried: Iterable[str], stages: dict[str, Stage], bases: list[np.ndarray]
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def tables(self, tried: set[str], stages: dict[str, Stage], bases: list[np.ndarray]) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the evidence on every group of which candidates were tried, and held-out R² step by step."""
         untested = dict.fromkeys(GROUPS, "not tried") | {group: self.untested(group) for group in tried}
-        held = self._held_out()
-        if held is None:
+        if not self.held_out:
             return evidence_of(stages, untested), pd.DataFrame(columns=["r2", "gain"])
+        held = self._held_out()
         given_up = {each.group: each for origin in self.held_out for each in origin.given_up}
         table = evidence_of(stages, untested, round(held.n_periods, 1), given_up)
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
@@ -307,10 +213,7 @@ class Evidence:
 
 
 def evidence_of(
-    stages: dict[str, Stage],
-    untested: Mapping[str, str],
-    periods: float = 0.0,
-    given_up: Mapping[str, GivenUp] = MappingProxyType({}),
+    stages: dict[str, Stage], untested: Mapping[str, str], periods: float = 0.0, given_up: Mapping[str, GivenUp] | None = None
 ) -> pd.DataFrame:
     """Return the evidence of the stages on every group, why it is ``untested``, and which candidate was given up, if any."""
     rows = {}
@@ -319,7 +222,7 @@ def evidence_of(
         reasons = [untested[group]]
         if not untested[group] and not stage.selected() and stage.threshold > 0:
             reasons.append(f"none selected: t must exceed {stage.threshold:.2f}")
-        if group in given_up:
+        if given_up and group in given_up:
             early = given_up[group]
             reasons.append(f"{early.name} given up: t = {early.t:.2f} on the later held-out rows")
             if np.isnan(t):

@@ -16,23 +16,10 @@ from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.priors import NO_TERMS
 from peerattn.models.learners.protocol import OfRows, Part, PeerPart
 from peerattn.models.learners.training import Problem, Training, View
-from peerattn.models.stacking.evidence import (
-    COMMON,
-    GROUPS,
-    HISTORY,
-    NONLINEAR,
-    PEERS,
-    Candidate,
-    Evidence,
-    OriginResult,
-    Parts,
-    Predicted,
-    difference,
-    evidence_of,
-    predictions,
-)
+from peerattn.models.stacking.evidence import Evidence, OriginResult, evidence_of
+from peerattn.models.stacking.groups import COMMON, GROUPS, HISTORY, NONLINEAR, PEERS, Candidate, Parts, difference, predictions
 from peerattn.models.stacking.origins import Origin, forward_origins, outcomes_of, share_learned
-from peerattn.models.stacking.weights import UNTESTED, Column, Scope, Stage
+from peerattn.models.stacking.weights import Column, Scope, Stage
 
 
 @dataclass(frozen=True)
@@ -184,7 +171,7 @@ class Stack:
         return replace(self, fitted=fitted, stages=stages, without_history=others)
 
 
-def _weighed(stages: Mapping[str, Stage], base: np.ndarray, found: Predicted) -> np.ndarray:
+def _weighed(stages: Mapping[str, Stage], base: np.ndarray, found: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the linear part and the stack after each group, (n_focal, 1 + groups, K)."""
     steps = [base]
     for group, stage in stages.items():  # a part that could not be fitted to all periods adds nothing
@@ -196,12 +183,7 @@ def _weighed(stages: Mapping[str, Stage], base: np.ndarray, found: Predicted) ->
 
 
 def fit_stack(
-    sections: Sequence[CrossSection],
-    candidates: Sequence[Candidate],
-    problem: Problem,
-    *,
-    kappa: float | None,
-    split: bool = False,
+    sections: Sequence[CrossSection], candidates: list[Candidate], problem: Problem, *, kappa: float | None, split: bool = False
 ) -> Stack:
     """Fit every candidate at each forward origin, weigh them by what they predict for later periods, and refit those selected.
 
@@ -251,7 +233,7 @@ def _fitted(candidates: Sequence[Candidate], names: set[str], training: Training
 
 def _stages_in_full(candidates: Sequence[Candidate], fitted: Parts, split: bool) -> dict[str, Stage]:
     """Return the stages where candidates are used in full; what is added to a period's mean has the weight that heads have."""
-    stages = dict.fromkeys(GROUPS, UNTESTED)
+    stages = dict.fromkeys(GROUPS, Stage())
     weights = {Scope.WHOLE: 1.0}
     heads = [part for part in fitted.values() if isinstance(part, Heads)]
     if split and heads:
@@ -259,7 +241,7 @@ def _stages_in_full(candidates: Sequence[Candidate], fitted: Parts, split: bool)
     for each in candidates:
         if each.name in fitted:
             of_candidate = {Column(each.name, scope): weight for scope, weight in weights.items()}
-            stages[each.group] = replace(UNTESTED, weights=stages[each.group].weights | of_candidate)
+            stages[each.group] = Stage(stages[each.group].weights | of_candidate)
     return stages
 
 
@@ -275,52 +257,37 @@ def _tried(
     latest = dict[str, Part]()
     trainings = [Training.of(origin.training, problem) for origin in origins]
     held_out = [OriginResult.of(*each) for each in zip(origins, trainings, strict=True)]
-    for each in candidates:
-        if evidence(held_out).untested(each.group):
+    for candidate in candidates:
+        if evidence(held_out).untested(candidate.group):
             continue
         # common shocks are those of what own characteristics and history leave, so that these are weighed first
-        if each.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
+        if candidate.group == COMMON and problem.outcomes and held_out and not held_out[0].left:
             stages, _ = evidence(held_out).stages()
             of_new, _ = evidence(held_out).stages(without=HISTORY)
-            stacks = [
-                Stack(t.view, j.parts, stages, Stack(t.view, j.parts, of_new)) for t, j in zip(trainings, held_out, strict=True)
-            ]
-            held_out = [replace(j, left=s.left(j.prepared)) for j, s in zip(held_out, stacks, strict=True)]
-        if each.trained:
-            _fit_backwards(each, held_out, trainings, evidence(held_out))
-        else:
-            _fit_forwards(each, held_out, trainings, latest)
+            for k, (t, j) in enumerate(zip(trainings, held_out, strict=True)):
+                stack = Stack(t.view, j.parts, stages, Stack(t.view, j.parts, of_new))
+                held_out[k] = replace(j, left=stack.left(j.prepared))
+        if candidate.trained:
+            _fit_backwards(candidate, held_out, trainings, evidence(held_out))
+            continue
+        for result, training in zip(held_out, trainings, strict=True):
+            earlier: Parts = {}
+            if result.origin.forward:  # the parts of another fold know what this one is tested on
+                earlier = latest
+            latest |= result.fit(candidate, training, earlier)
     return held_out, latest
 
 
-def _fit_forwards(
-    candidate: Candidate, held_out: Sequence[OriginResult], trainings: Sequence[Training], latest: dict[str, Part]
-) -> None:
-    """Fit a candidate at each origin, from its part of the origin before, and add what it predicts; update the latest parts."""
-    for now, training in zip(held_out, trainings, strict=True):
-        earlier: Parts = {}
-        if now.origin.forward:  # the parts of another fold know what this one is tested on
-            earlier = latest
-        parts = candidate.fit(training, earlier)
-        now.add(candidate.group, parts, training.problem.dtype)
-        latest |= parts
-        if candidate.control is not None:
-            controls = candidate.control.fit(training, earlier)
-            now.add_control(candidate.name, controls, training.problem.dtype)
-            latest |= controls
-
-
-def _fit_backwards(
-    candidate: Candidate, held_out: Sequence[OriginResult], trainings: Sequence[Training], evidence: Evidence
-) -> None:
+def _fit_backwards(candidate: Candidate, held_out: list[OriginResult], trainings: list[Training], evidence: Evidence) -> None:
     """Fit a candidate that is trained at length at the last origin first, which has most to learn from, until it is futile."""
     for k in reversed(range(len(held_out))):
-        parts = candidate.fit(trainings[k], {})
-        held_out[k].add(candidate.group, parts, trainings[k].problem.dtype)
+        held_out[k].fit(candidate, trainings[k], {})
         given_up = evidence.futile(candidate, held_out[k:])
         if given_up:
             for each in held_out[k:]:
-                each.give_up(given_up)
+                each.found[candidate.group].pop(candidate.name)
+                each.parts.pop(candidate.name)
+                each.given_up.append(given_up)
             return
 
 

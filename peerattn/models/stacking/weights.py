@@ -1,7 +1,7 @@
 """The one problem that weighs all candidates: adaptive stacking of held-out predictions, group after group."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 
@@ -30,6 +30,13 @@ class HeldOut:
     def n_periods(self) -> float:
         """The effective number of periods: one of few rows hardly counts."""
         return effective_number(np.bincount(self.period))
+
+    def threshold(self, kappa: float, mutual: bool) -> float:
+        """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
+        clusters: float = len(np.unique(self.firm))
+        if not mutual and not too_few(self.n_periods):
+            clusters = min(clusters, self.n_periods)
+        return t_threshold(kappa, clusters)
 
 
 class Scope(StrEnum):
@@ -61,6 +68,10 @@ class Column:
         return f"{self.candidate} ({self.scope})"
 
 
+#: What columns of the problem add, (n, K).
+Columns = Mapping[Column, np.ndarray]
+
+
 def too_few(n_periods: float) -> bool:
     """Whether this effective number of periods is too small to test by periods."""
     return n_periods < FEW_PERIODS - 0.5
@@ -74,9 +85,9 @@ class Stage:
     ``threshold`` what the t of a column must exceed.
     """
 
-    weights: dict[Column, float]
-    t: float
-    loss_reduction: float
+    weights: dict[Column, float] = field(default_factory=dict)
+    t: float = float("nan")
+    loss_reduction: float = 0.0
     threshold: float = float("nan")
 
     def selected(self) -> list[Column]:
@@ -99,18 +110,7 @@ class Stage:
         return replace(self, weights=more)
 
 
-UNTESTED = Stage({}, float("nan"), 0.0)
-
-
-def weigh(
-    held: HeldOut,
-    columns: Mapping[Column, np.ndarray],
-    loss: Loss,
-    kappa: float,
-    *,
-    mutual: bool,
-    tested: Mapping[Column, np.ndarray] | None = None,
-) -> Stage:
+def weigh(held: HeldOut, columns: Columns, loss: Loss, kappa: float, *, mutual: bool, tested: Columns | None = None) -> Stage:
     r"""Return the weights of one group's candidates, given the stack of the groups before it.
 
     .. math:: w = \Bigl(1 - \frac{\kappa^2}{\max_m t_m^2}\Bigr)
@@ -132,7 +132,7 @@ def weigh(
     product. A common shock is what is sought there; its size, which differs from period to period, is no error.
     """
     if not columns or not len(held.y):
-        return Stage(dict.fromkeys(columns, 0.0), float("nan"), 0.0)
+        return Stage(dict.fromkeys(columns, 0.0))
     D = np.stack(list(columns.values()), axis=-1)  # (n, K, M)
     T = np.stack([(tested or columns)[column] for column in columns], axis=-1)
     # turbulent periods would otherwise decide alone
@@ -142,7 +142,7 @@ def weigh(
     score = rows.sum(0)
     error = _errors(rows, held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    least = threshold(kappa, held, mutual)
+    least = held.threshold(kappa, mutual)
     # what is not clearly of use takes no part in the problem: many such columns would fit the held-out rows
     open_ = t > least
     w = np.zeros(len(t))
@@ -207,14 +207,6 @@ def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
         return np.sqrt(np.maximum(by_firm, of_rows))
     by_period = variance_of_sum(group_sums(rows, held.period))
     return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
-
-
-def threshold(kappa: float, held: HeldOut, mutual: bool) -> float:
-    """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
-    firms = len(np.unique(held.firm))
-    if mutual or too_few(held.n_periods):
-        return t_threshold(kappa, firms)
-    return t_threshold(kappa, min(firms, held.n_periods))
 
 
 def conditional_power(t: float, share: float, least: float) -> float:

@@ -164,7 +164,7 @@ def test_gradient_of_the_criterion(kernel, degree):
     regression = LocalRegression(kernel, (CodeKernel(3),))
     start = Bandwidths(torch.tensor([2.0, 2.5], dtype=torch.float64), torch.tensor([0.3], dtype=torch.float64))
     for criterion in ("cv_ls", "aic"):
-        search = module._Search.around(start, regression, [problem], criterion)
+        search = module._Search(start, regression, [problem], criterion)
         theta = np.array([0.1, -0.2, 0.3])
         value, gradient = search.value_and_gradient(theta)
         assert value == pytest.approx(search.value(theta), rel=1e-12)

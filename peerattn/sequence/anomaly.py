@@ -12,9 +12,9 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.scaling import centre_and_spread
+from peerattn.sequence import series
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, StackArguments
-from peerattn.sequence import series
 
 
 class HiddenPatches(torch.nn.Module):

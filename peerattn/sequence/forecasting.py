@@ -12,9 +12,9 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.scaling import centre_and_spread
+from peerattn.sequence import series
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import BesideLine, SequenceEstimator, StackArguments, loss_reduction_in_blocks
-from peerattn.sequence import series
 from peerattn.sequence.time_index import frequency_of, later_labels
 
 SAMPLE = 400  # windows, at most, that stop training: evenly spaced

@@ -219,9 +219,8 @@ def ego_plot(network: Network, firm: Hashable, period: Hashable = None, *, k: in
     ways: dict[Side, Any] = {"columns": followers, "rows": peers}
     sides = [way(chosen, firm, k=k) if chosen.occurs(position, side) else pd.DataFrame() for side, way in ways.items()]
     if not any(map(len, sides)):
-        hint = ""
-        if not any(section.n_edges for _, section in chosen.sections()):
-            hint = " The network is empty: the model's evidence_ gives the reason."
+        empty = not any(section.n_edges for _, section in chosen.sections())
+        hint = " The network is empty: the model's evidence_ gives the reason." * empty
         raise InputError(f"firm: {middle!r} has neither peers nor followers; there is nothing to draw.{hint}")
     # both sides are centred on the firm
     rows = max(map(len, sides))

@@ -282,7 +282,7 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
         """
         x, pairs = self._graph(X, edges)
         layers = self._recorded(lambda module: module.double()(x, pairs))
-        ends = pd.MultiIndex.from_arrays(pairs.cpu().numpy(), names=["node", "neighbour"])
+        ends = pd.MultiIndex.from_arrays([*pairs.cpu().numpy()], names=["node", "neighbour"])
         heads = {(k, h): pd.Series(w.cpu().numpy(), ends) for k, layer in enumerate(layers) for h, w in enumerate(layer)}
         return pd.concat(heads, names=["layer", "head"]).reset_index(name="weight")
 

@@ -138,7 +138,8 @@ def reworded(what: str, remedy: str = "", kinds: type[Exception] | tuple[type[Ex
     except InputError:
         raise
     except kinds as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        # of the operating system the reason alone: the path is in the wording
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:200] or type(error).__name__
         raise InputError(f"{what} ({reason}).{remedy}") from error
 
 

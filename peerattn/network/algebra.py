@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, expect, validate_arguments
+from peerattn.exceptions import InputError, expect, reworded, validate_arguments
 from peerattn.network.attributes import Values, by_firm, firm_level
 from peerattn.network.base import Net, Network, last_learned
 from peerattn.network.cross_section import Array, CrossSection, Weights, frozen, where_in
@@ -169,10 +169,9 @@ def peer_average(network: Network, values: Values) -> Values:
         return pd.Series(peer_average(network, values.to_frame()).iloc[:, 0], name=values.name)
     expect(isinstance(values, pd.DataFrame), "W @ x", "a Series or frame labelled by firm", type(values).__name__)
     level = firm_level(network, values.index, "W @ x")
-    try:
+    came = ", ".join(map(str, values.dtypes))
+    with reworded(f"W @ x: expected numbers in x, got {came}", kinds=(TypeError, ValueError)):
         values = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"W @ x: expected numbers in x, got {values.dtypes.iloc[0]} ({error}).") from error
     parts = []
     for period, section in network.sections():
         here = by_firm(network, values, period, "W @ x")

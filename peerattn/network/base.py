@@ -245,8 +245,6 @@ class Network:
         """
         # a network without periods still has columns
         frames = [pd.DataFrame(part) for part in parts] or [pd.DataFrame({"firm": np.empty(0, dtype=int)})]
-        if len(self.periods) and len(frames) != len(self.periods):
-            raise InputError(f"parts: expected one for each of the {len(self.periods)} periods, got {len(frames)}.")
         found = pd.concat(frames, ignore_index=True)
         for side in found.columns.intersection(["firm", "peer"]):
             found[side] = self.labels.take(found[side].to_numpy())

@@ -15,7 +15,7 @@ from peerattn.exceptions import InputError, check_at_least, expect
 from peerattn.nn.attention import attention
 from peerattn.nn.linear import linear, normal, split_heads
 from peerattn.nn.positions import rotary
-from peerattn.nn.scores import Score, check_score, check_temperature, score_terms
+from peerattn.nn.scores import Score, check_score, score_terms
 
 
 class MultiheadAttention(nn.Module):
@@ -100,8 +100,7 @@ class MultiheadAttention(nn.Module):
         check_at_least(1, d_model=d_model, n_heads=n_heads, **given)
         divides = d_head or not d_model % n_heads
         expect(bool(divides), "n_heads", f"a divisor of d_model={d_model}", n_heads, "Change one of them, or give d_head.")
-        check_score(score)
-        check_temperature(temperature)
+        check_score(score, temperature)
         generator = generator or Generator()
         d_memory = d_memory or d_model
         if symmetric and d_memory != d_model:
@@ -261,35 +260,32 @@ class KeyValueCache:
     """
 
     def __init__(self) -> None:
-        self._rows: tuple[Tensor, Tensor] | None = None
+        self._rows: tuple[Tensor, ...] = ()
 
     @property
     def length(self) -> int:
         """Number of rows read so far."""
-        return 0 if self._rows is None else self._rows[0].shape[-2]
+        return self._rows[0].shape[-2] if self._rows else 0
 
-    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         """Add rows (..., H, n, d) and return all rows so far, (..., H, length, d).
 
         Copies them: no more than attention to them reads.
         """
         # -2 is the dimension of rows, whatever comes before
-        if self._rows is not None:
+        if self._rows:
             key, value = (torch.cat(pair, -2) for pair in zip(self._rows, (key, value)))
-        self._rows = key, value
+        self._rows = (key, value)
         return self._rows
 
-    def rows(self) -> tuple[Tensor, Tensor]:
+    def rows(self) -> tuple[Tensor, ...]:
         """Return the keys and values so far, (..., H, length, d)."""
-        assert self._rows is not None
         return self._rows
 
     def reorder(self, sequences: Tensor) -> None:
         """Keep these sequences of the batch, in this order, as beam search needs."""
-        if self._rows is not None:
-            # rows of a beam follow it wherever it goes
-            key, value = self._rows
-            self._rows = key.index_select(0, sequences), value.index_select(0, sequences)
+        # rows of a beam follow it wherever it goes
+        self._rows = tuple(rows.index_select(0, sequences) for rows in self._rows)
 
 
 class StackCache:

@@ -52,9 +52,8 @@ def score_terms(
     >>> attention_weights(**score_terms(x, x, "gaussian"))[0, 0]  # exp(0) to exp(-9/2)
     tensor([0.9890, 0.0110])
     """
-    check_score(score)
+    check_score(score, temperature)
     check_shapes(query, key, None, bias)
-    check_temperature(temperature)
     scale = 1 / temperature
     if score == "scaled_dot_product":
         scale /= math.sqrt(query.shape[-1])
@@ -76,13 +75,9 @@ def score_terms(
     return {"query": query, "key": key, "bias": bias, "scale": scale}
 
 
-def check_score(score: str) -> None:
-    """Raise an InputError when there is no such score."""
+def check_score(score: str, temperature: float) -> None:
+    """Raise an InputError when there is no such score, or scores cannot be divided by the temperature."""
     expect(score in SCORES, "score", f"one of {list(SCORES)}", repr(score))
-
-
-def check_temperature(temperature: float) -> None:
-    """Raise an InputError when scores cannot be divided by it."""
     expect(0 < temperature < math.inf, "temperature", "a positive number", temperature)
 
 

@@ -124,9 +124,7 @@ def svg(figure: MatplotlibFigure, *, description: str = "") -> str:
     text = re.sub(r"(font: (?:[\w. ]*?)[\d.]+px )[^;\"]*", lambda m: m.group(1) + SANS, text)
     prefix = "f" + hashlib.sha256(text.encode()).hexdigest()[:8] + "-"
     text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{prefix}", text)
-    label = 'role="img"'
-    if description:
-        label = f'role="img" aria-label="{escape(description)}"'
+    label = 'role="img"' + f' aria-label="{escape(description)}"' * bool(description)
     head, rest = text.replace("<svg ", f"<svg {label} ", 1).split(">", 1)
     # the size is the page's, at most the drawn width, so that a phone shows the whole figure
     [width] = re.findall(r'width="([\d.]+)pt"', head)

@@ -43,21 +43,16 @@ def atomic_path(path: File) -> Iterator[Path]:
     target = Path(path)
     # in the same folder: a rename across disks is a copy, and not atomic
     temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.part"
-    try:
-        is_folder = target.is_dir()
+    wording = f"path: cannot write {str(target)!r}"
+    with reworded(wording, kinds=(OSError, ValueError)):  # ValueError: a path with a zero byte
+        expect(not target.is_dir(), "path", "the name of a file", f"the folder {str(target)!r}")
         temporary.touch(exist_ok=False)
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        why = getattr(error, "strerror", error)
-        raise InputError(f"path: cannot write {str(target)!r}: {why}.") from error
     try:
-        expect(not is_folder, "path", "the name of a file", f"the folder {str(target)!r}")
-        yield temporary
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except OSError as error:  # a full disk, for one
-        why = f"{error.strerror or error}. The previous file, if any, is unchanged"
-        raise InputError(f"path: cannot write {str(target)!r}: {why}.") from error
+        with reworded(wording, " The previous file, if any, is unchanged.", OSError):  # a full disk, for one
+            yield temporary
+            if target.exists():
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -177,14 +177,11 @@ class Table:
         for row in cells:
             tags = "".join(f'<td class="{side}">{cell}</td>' for side, cell in zip(sides, row))
             body += f"<tr>{tags}</tr>"
-        caption = ""
-        label = ""
-        if title:
-            caption = f"<caption>{title}</caption>"
-            label = f' aria-label="{title}"'
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.footnotes)
-        if notes:
-            notes = f'<div class="notes">{notes}</div>'
+        # what is empty has no element
+        caption = f"<caption>{title}</caption>" * bool(title)
+        label = f' aria-label="{title}"' * bool(title)
+        paragraphs = "".join(f"<p>{escape(note)}</p>" for note in self.footnotes)
+        notes = f'<div class="notes">{paragraphs}</div>' * bool(paragraphs)
         return (
             f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>'
             f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"

@@ -12,24 +12,15 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.scaling import centre_and_spread
+from peerattn.sequence import series
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import SequenceEstimator, StackArguments
-from peerattn.sequence.series import (
-    PatchEncoder,
-    check_series,
-    column_number,
-    drawn_windows,
-    patch_names,
-    standardised,
-    tensor_windows,
-    windows_of,
-)
 
 
 class HiddenPatches(torch.nn.Module):
     """Predict hidden patches from the others: a learned vector takes the place of the hidden."""
 
-    def __init__(self, encoder: PatchEncoder, generator: Generator):
+    def __init__(self, encoder: series.PatchEncoder, generator: Generator):
         super().__init__()
         d_model = encoder.embed.out_features
         self.encoder = encoder
@@ -141,9 +132,9 @@ class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[H
         self._validate_params()
         whole = self.window % self.patch == 0 and self.window >= 2 * self.patch
         expect(whole, "window", f"a multiple of patch={self.patch}, at least twice it", self.window)
-        values = check_series(self, X, reset=True, shortest=self.window, why="window")
+        values = series.check_series(self, X, reset=True, shortest=self.window, why="window")
         self.mean_, self.scale_ = centre_and_spread(values)
-        self._fit(tensor_windows((values - self.mean_) / self.scale_, self.window))
+        self._fit(series.tensor_windows((values - self.mean_) / self.scale_, self.window))
         scores = self.score_samples(X)
         self.offset_ = float(np.quantile(scores, self.contamination))
         return self
@@ -154,7 +145,7 @@ class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[H
     def _batches(self, examples: Tensor, generator: Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Draw windows, and which of their patches are hidden."""
         _, _, starts = self._blocks()
-        for batch in drawn_windows(examples, self.batch_size, generator):
+        for batch in series.drawn_windows(examples, self.batch_size, generator):
             first = torch.randint(len(starts), (self.batch_size, 1), generator=generator)
             yield batch.to(self._on, non_blocking=True), self._hidden(starts[first])
 
@@ -175,7 +166,7 @@ class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[H
 
     def _build(self, generator: Generator) -> HiddenPatches:
         sizes = (self.window, self.patch, self.d_model, self.n_heads, self.n_layers)
-        encoder = PatchEncoder(*sizes, generator=generator, dropout=self.dropout)
+        encoder = series.PatchEncoder(*sizes, generator=generator, dropout=self.dropout)
         return HiddenPatches(encoder, generator)
 
     # ------------------------------------------------------------------ scores
@@ -195,7 +186,7 @@ class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[H
         (_, length, starts) = self._blocks()
         at = np.unique([*range(0, last, self.patch), last])
         # windows a patch apart: each row is in many, and hidden in several
-        windows = windows_of(scaled, self.window)[at]
+        windows = series.windows_of(scaled, self.window)[at]
 
         def errors(first: int) -> np.ndarray:
             hidden = self._hidden(first)
@@ -226,16 +217,16 @@ class AttentionAnomalyDetector(OutlierMixin, StackArguments, SequenceEstimator[H
         window = self._tensor(self._scaled(X)[None, -self.window :].transpose(0, 2, 1))
         n, _, starts = self._blocks()
         hidden = self._hidden(starts[-1])
-        names = patch_names(n, self.patch, hidden[0].tolist())
-        return self._map(lambda module: module.double()(window, hidden), names, (0, column_number(self, column)))
+        names = series.patch_names(n, self.patch, hidden[0].tolist())
+        return self._map(lambda module: module.double()(window, hidden), names, (0, series.column_number(self, column)))
 
     def _scaled(self, X: object) -> np.ndarray:
         """Return the rows of a series, at least a window, standardised as in fit."""
-        return standardised(self, X, shortest=self.window, why="window")
+        return series.standardised(self, X, shortest=self.window, why="window")
 
     def _loss_sums(self, module: HiddenPatches, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
         """The last block of windows side by side is hidden."""
-        windows = tensor_windows(self._scaled(X), self.window)[:: self.window]
+        windows = series.tensor_windows(self._scaled(X), self.window)[:: self.window]
         hidden = self._hidden(self._blocks()[-1][-1])
         for part in windows.split(256):
             yield module.errors(part.to(self._on), hidden).sum(), len(part)

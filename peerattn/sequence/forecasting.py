@@ -12,18 +12,9 @@ from torch import Generator, Tensor
 from peerattn import nn
 from peerattn.exceptions import expect
 from peerattn.scaling import centre_and_spread
+from peerattn.sequence import series
 from peerattn.sequence.attention_map import AttentionMap
 from peerattn.sequence.base import BesideLine, SequenceEstimator, StackArguments, loss_reduction_in_blocks
-from peerattn.sequence.series import (
-    PatchEncoder,
-    check_series,
-    column_number,
-    drawn_windows,
-    patch_names,
-    standardised,
-    tensor_windows,
-    windows_of,
-)
 from peerattn.sequence.time_index import frequency_of, later_labels
 
 SAMPLE = 400  # windows, at most, that stop training: evenly spaced
@@ -33,15 +24,15 @@ SAMPLE = 400  # windows, at most, that stop training: evenly spaced
 PENALTIES = tuple(10.0**power for power in range(-7, 4))
 
 
-def window_moments(series: np.ndarray, lookback: int, horizon: int) -> np.ndarray:
+def window_moments(values: np.ndarray, lookback: int, horizon: int) -> np.ndarray:
     r"""Return the mean second moments of all windows of a series, the last value of the past taken off.
 
     .. math:: G = \frac{1}{n} \sum_c \sum_t w_{tc} w_{tc}', \qquad
               w_{tc} = (x_{t,c}, \ldots, x_{t+L+H-1,c})' - x_{t+L-1,c} \mathbf 1
 
-    over all columns c of ``series``, (n_rows, n_columns), and their windows t, n in all.
+    over all columns c of ``values``, (n_rows, n_columns), and their windows t, n in all.
     """
-    windows = windows_of(series, lookback + horizon).swapaxes(0, 1)  # (columns, windows, L + H), a view
+    windows = series.windows_of(values, lookback + horizon).swapaxes(0, 1)  # (columns, windows, L + H), a view
     # net of the last value: a forecast moves with the level
     changes = (column - column[:, [lookback - 1]] for column in windows)
     return sum(each.T @ each for each in changes) / (windows.shape[0] * windows.shape[1])
@@ -102,7 +93,7 @@ class PatchForecast(torch.nn.Module):
 
     line: Tensor
 
-    def __init__(self, encoder: PatchEncoder, lookback: int, horizon: int, generator: Generator):
+    def __init__(self, encoder: series.PatchEncoder, lookback: int, horizon: int, generator: Generator):
         super().__init__()
         self.encoder = encoder
         self.register_buffer("line", torch.zeros(lookback, horizon))
@@ -220,7 +211,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
         self
         """
         self._validate_params()
-        values = check_series(self, X, reset=True)
+        values = series.check_series(self, X, reset=True)
         size = self.lookback + self.horizon
         self.frequency_ = None
         if isinstance(X, pd.DataFrame | pd.Series):
@@ -245,7 +236,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
 
     def _learn(self, module: PatchForecast, examples: Any, generator: Generator, **options: Any) -> None:
         """Train attention; keep the line alone where attention forecasts the held windows no better."""
-        train, validation = (tensor_windows(rows, self.lookback + self.horizon) for rows in examples)
+        train, validation = (series.tensor_windows(rows, self.lookback + self.horizon) for rows in examples)
 
         @torch.no_grad()
         def held_losses() -> np.ndarray:
@@ -263,7 +254,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
             self.state_ = start
 
     def _batches(self, examples: Tensor, generator: Generator) -> Iterator[Tensor]:
-        for batch in drawn_windows(examples, self.batch_size, generator):
+        for batch in series.drawn_windows(examples, self.batch_size, generator):
             yield batch.to(self._on, non_blocking=True)
 
     def _loss(self, module: PatchForecast, batch: Tensor) -> Tensor:
@@ -275,7 +266,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
         return (module(past) - future).square().flatten(1).mean(1)
 
     def _loss_sums(self, module: PatchForecast, X: object, y: object) -> Iterator[tuple[Tensor, int]]:
-        windows = tensor_windows(self._scaled(X, self.horizon), self.lookback + self.horizon)
+        windows = series.tensor_windows(self._scaled(X, self.horizon), self.lookback + self.horizon)
         yield from ((losses.sum(), len(losses)) for losses in self._held_losses(module, windows))
 
     def _held_losses(self, module: PatchForecast, windows: Tensor) -> Iterator[Tensor]:
@@ -285,7 +276,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
 
     def _build(self, generator: Generator) -> PatchForecast:
         sizes = (self.lookback, self.patch, self.d_model, self.n_heads, self.n_layers)
-        encoder = PatchEncoder(*sizes, generator=generator, dropout=self.dropout)
+        encoder = series.PatchEncoder(*sizes, generator=generator, dropout=self.dropout)
         return PatchForecast(encoder, self.lookback, self.horizon, generator)
 
     # ------------------------------------------------------------------ forecasts
@@ -322,7 +313,7 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
     def score(self, X: object, y: None = None) -> float:
         """Return minus the mean squared error over all windows of X, in squared units of the standardised columns."""
         values = self._scaled(X, self.horizon)
-        future = windows_of(values[self.lookback :], self.horizon).transpose(0, 2, 1)
+        future = series.windows_of(values[self.lookback :], self.horizon).transpose(0, 2, 1)
         found = (self._forecast(values)[: len(future)] - self.mean_) / self.scale_
         return -float(np.mean((found - future) ** 2))
 
@@ -341,18 +332,18 @@ class AttentionForecaster(BesideLine, StackArguments, SequenceEstimator[PatchFor
             When the forecasts are those of the line alone (``loss_reduction_`` within its standard error), without attention.
         """
         window = self._tensor(self._scaled(X)[None, -self.lookback :].transpose(0, 2, 1))
-        names = patch_names(-(-self.lookback // self.patch), self.patch)
-        return self._map(lambda module: module.double()(window), names, (0, column_number(self, column)))
+        names = series.patch_names(-(-self.lookback // self.patch), self.patch)
+        return self._map(lambda module: module.double()(window), names, (0, series.column_number(self, column)))
 
     def _scaled(self, X: object, ahead: int = 0) -> np.ndarray:
         """Return the rows of a series, at least a window and those ahead, standardised as in fit."""
         why = "lookback" + " + horizon" * (ahead > 0)
-        return standardised(self, X, shortest=self.lookback + ahead, why=why)
+        return series.standardised(self, X, shortest=self.lookback + ahead, why=why)
 
     def _forecast(self, scaled: np.ndarray) -> np.ndarray:
         """Return forecasts (n, H, columns) of all windows of standardised rows, in the units of the series."""
         module = self._module().double()
-        windows = windows_of(scaled, self.lookback)
+        windows = series.windows_of(scaled, self.lookback)
         found = self._in_parts(lambda part: module(self._tensor(part)), windows)
         return found.transpose(0, 2, 1) * self.scale_ + self.mean_
 

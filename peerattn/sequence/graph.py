@@ -282,14 +282,9 @@ class GraphAttentionClassifier(Classifies, SequenceEstimator[GraphNetwork]):
         """
         x, pairs = self._graph(X, edges)
         layers = self._recorded(lambda module: module.double()(x, pairs))
-        node, neighbour = pairs.cpu().numpy()
-        frames = {
-            (k, h): pd.DataFrame({"node": node, "neighbour": neighbour, "weight": weight.cpu().numpy()})
-            for k, layer in enumerate(layers)
-            for h, weight in enumerate(layer)
-        }
-        of = ["layer", "head"]
-        return pd.concat(frames, names=of).reset_index(of).reset_index(drop=True)
+        ends = pd.MultiIndex.from_arrays([*pairs.cpu().numpy()], names=["node", "neighbour"])
+        heads = {(k, h): pd.Series(w.cpu().numpy(), ends) for k, layer in enumerate(layers) for h, w in enumerate(layer)}
+        return pd.concat(heads, names=["layer", "head"]).reset_index(name="weight")
 
     def _graph(self, X: object, edges: npt.ArrayLike | None) -> tuple[Tensor, Tensor]:
         check_is_fitted(self)

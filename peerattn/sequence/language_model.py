@@ -28,13 +28,8 @@ _PATH = re.compile(r"(\S{1,200}/)?\S{1,100}\.[A-Za-z]{1,5}")  # one word that en
 _EVALUATED = 2**14  # symbols at once in `loss`
 
 
-class LanguageModule(torch.nn.Module):
+class LanguageModule(text_encoder.EmbeddedStack):
     """Embedding, a stack that looks back only, and the embedding again as output."""
-
-    def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
-        super().__init__()
-        self.embedding = embedding
-        self.stack = stack
 
     def forward(self, symbols: Tensor, cache: nn.StackCache | None = None) -> Tensor:
         """Return the logits (B, n, n_symbols) of the symbols after each of (B, n)."""
@@ -282,11 +277,9 @@ class LanguageModel(StackArguments, SequenceEstimator[LanguageModule]):
         end = None
         never = list[int]()
         if tokenizer is not None:
-            never += tokenizer.never
-            if self.ends_:
-                end = tokenizer.end
-            else:  # one long text: it goes on
-                never.append(tokenizer.end)
+            end = tokenizer.end
+            # a model of one long text goes on: it has learned no end
+            never = [*tokenizer.never, *[end] * (not self.ends_)]
         reader = CausalReader(self._module(), self.block_size, cache, never)
         with torch.inference_mode():
             if n_beams is not None:

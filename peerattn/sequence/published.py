@@ -71,6 +71,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     state = _state(root, prefix="bert.")
     symbols = _lines(root / "vocab.txt")
     words = state["embeddings.word_embeddings.weight"]
+    n_symbols, d_model = words.shape
     positions = state["embeddings.position_embeddings.weight"]
     segments = state["embeddings.token_type_embeddings.weight"]
     _check_vocabulary("vocab.txt", symbols, words)
@@ -79,7 +80,7 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     # sizes are those of the parameters; the configuration must agree
     wide = len(state["encoder.layer.0.intermediate.dense.weight"])
     config = Fields(root / "config.json")
-    config.check(**BERT, vocab_size=len(words), hidden_size=words.shape[1], num_hidden_layers=n_layers, intermediate_size=wide)
+    config.check(**BERT, vocab_size=n_symbols, hidden_size=d_model, num_hidden_layers=n_layers, intermediate_size=wide)
     config.check(max_position_embeddings=len(positions), type_vocab_size=len(segments))
     tokenizer = _word_pieces(Fields(root / "tokenizer_config.json"), symbols)
     # the special symbols first, as our tokenizer numbers them
@@ -93,18 +94,10 @@ def load_bert(folder: str | os.PathLike[str]) -> MaskedLanguageModel:
     # two names of one constant in the publication
     if not torch.equal(state.get("cls.predictions.decoder.bias", bias), bias):
         raise InputError("folder: cls.predictions.bias and cls.predictions.decoder.bias differ: expected one constant.")
-    model = MaskedLanguageModel(
-        tokenizer,
-        n_layers=n_layers,
-        n_heads=config.n_heads("num_attention_heads", words.shape[1]),
-        d_model=words.shape[1],
-        n_positions=len(positions),
-    )
-    model.published_ = {
-        "activation": config.activation("hidden_act", "gelu"),
-        "epsilon": float(config.field("layer_norm_eps", 1e-12)),
-        "d_feedforward": wide,
-    }
+    n_heads = config.n_heads("num_attention_heads", d_model)
+    model = MaskedLanguageModel(tokenizer, n_layers=n_layers, n_heads=n_heads, d_model=d_model, n_positions=len(positions))
+    activation = config.activation("hidden_act", "gelu")
+    model.published_ = {"activation": activation, "epsilon": config.field("layer_norm_eps", 1e-12), "d_feedforward": wide}
     return _with_weights(model, tokenizer, ours | _renamed(state, _BERT | blocks))
 
 
@@ -136,13 +129,13 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     """
     root = Path(folder)
     state = _state(root, prefix="transformer.")
-    _check_there(root / "vocab.json")
     numbers = read_json(root / "vocab.json")
     symbols = sorted(numbers, key=numbers.__getitem__)
     if [numbers[symbol] for symbol in symbols] != list(range(len(symbols))):
         raise InputError("folder: expected vocab.json to number its symbols 0, 1, 2, ..., got gaps or repeated numbers.")
     merges = [line.split() for line in _lines(root / "merges.txt") if line and not line.startswith("#version")]
     words = state["wte.weight"]
+    n_symbols, d_model = words.shape
     positions = state["wpe.weight"]
     _check_vocabulary("vocab.json", symbols, words)
     ours = {"embedding.tokens.weight": words, "embedding.learned.weight": positions}
@@ -157,25 +150,18 @@ def load_gpt2(folder: str | os.PathLike[str]) -> LanguageModel:
     n_layers = len(blocks) // len(_BLOCK)
     wide = len(state["h.0.mlp.c_fc.bias"])
     config = Fields(root / "config.json", GPT2_NAMES)
-    config.check(**GPT2, vocab_size=len(words), n_positions=len(positions), n_embd=words.shape[1], n_layer=n_layers, n_inner=wide)
+    config.check(**GPT2, vocab_size=n_symbols, n_positions=len(positions), n_embd=d_model, n_layer=n_layers, n_inner=wide)
     ours |= _renamed(state, {"stack.final_norm": "ln_f"} | blocks)
     tokenizer = _byte_pairs(Fields(root / "tokenizer_config.json"), symbols, merges)
     config.check(eos_token_id=tokenizer.end)
+    n_heads = config.n_heads("n_head", d_model)
     model = LanguageModel(
-        tokenizer,
-        n_layers=n_layers,
-        n_heads=config.n_heads("n_head", words.shape[1]),
-        d_model=words.shape[1],
-        block_size=len(positions),
-        positions="learned",
+        tokenizer, n_layers=n_layers, n_heads=n_heads, d_model=d_model, block_size=len(positions), positions="learned"
     )
-    model.n_symbols_ = len(symbols)
+    model.n_symbols_ = n_symbols
     model.ends_ = True
-    model.published_ = {
-        "activation": config.activation("activation_function", "gelu_new"),
-        "epsilon": float(config.field("layer_norm_epsilon", 1e-5)),
-        "d_feedforward": wide,
-    }
+    activation = config.activation("activation_function", "gelu_new")
+    model.published_ = {"activation": activation, "epsilon": config.field("layer_norm_epsilon", 1e-5), "d_feedforward": wide}
     return _with_weights(model, tokenizer, ours)
 
 
@@ -225,14 +211,8 @@ def _state(root: Path, prefix: str) -> _State:
 
 def _lines(path: Path) -> list[str]:
     """Return the lines of a file: only a line feed ends one, not the other separators that a vocabulary has as symbols."""
-    _check_there(path)
-    with path.open(encoding="utf-8") as file:
+    with reworded(f"folder: {path.name} cannot be read", kinds=(OSError, ValueError)), path.open(encoding="utf-8") as file:
         return [line.removesuffix("\n") for line in file]
-
-
-def _check_there(path: Path) -> None:
-    if not path.exists():
-        raise InputError(f"folder: expected {path.name} in {str(path.parent)!r}, got none.")
 
 
 def _check_vocabulary(name: str, symbols: list[str], words: Tensor) -> None:

@@ -40,7 +40,7 @@ _HEADS = 12  # of both families, where a file of their width does not name the n
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a file of JSON holds."""
-    with reworded(f"folder: {path.name} is no JSON that can be read", " Is it complete?", (ValueError, RecursionError)):
+    with reworded(f"folder: {path.name} is no JSON that can be read", " Is it complete?", (OSError, ValueError, RecursionError)):
         found = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(found, dict):
         raise InputError(f"folder: {path.name} must hold a JSON object, got {type(found).__name__}.")

@@ -23,13 +23,17 @@ Texts = Sequence[list[int]]  # as numbers of symbols
 _TRAINED_HERE: dict[str, Any] = {"activation": "gelu", "epsilon": 1e-5, "d_feedforward": None}
 
 
-class TextEncoder(torch.nn.Module):
-    """Symbols to rows: embedding and a stack in which every row sees all rows of its text."""
+class EmbeddedStack(torch.nn.Module):
+    """An embedding of symbols, and a stack on its rows."""
 
     def __init__(self, embedding: nn.InputEmbedding, stack: nn.Encoder):
         super().__init__()
         self.embedding = embedding
         self.stack = stack
+
+
+class TextEncoder(EmbeddedStack):
+    """Symbols to rows: every row sees all rows of its text."""
 
     def forward(self, symbols: Tensor, lengths: Tensor) -> Tensor:
         """Return the rows (B, n, d_model) of symbols (B, n)."""

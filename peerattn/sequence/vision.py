@@ -217,9 +217,7 @@ def _shifted(images: Tensor, shift: int, generator: Generator) -> Tensor:
         return images
     n, height, width, _ = images.shape
     # filled on the device: reading the least value would wait for it
-    wide = F.pad(images, (0, 0, shift, shift, shift, shift))
-    wide[:] = images.min()
-    wide[:, shift:-shift, shift:-shift] = images
+    wide = F.pad(images, (0, 0, shift, shift, shift, shift), value=-torch.inf).maximum(images.min())
     down, right = (torch.randint(2 * shift + 1, (n, 1), generator=generator).to(images.device) for _ in "yx")
     rows = down + torch.arange(height, device=images.device)
     columns = right + torch.arange(width, device=images.device)

@@ -169,11 +169,9 @@ def _ours(named: str, is_stored: Callable[[type], bool]) -> Any:
     """Return a class of this package by its name; nothing else can be named."""
     module, _, name = named.partition(":")
     found = None
-    try:
+    with reworded(f"path: the file names {named!r}, which this version does not have", kinds=(ImportError, AttributeError)):
         if _OURS.fullmatch(named):
             found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"path: the file names {named!r}, which this version does not have.") from error
     if not isinstance(found, type) or found.__module__ != module or not is_stored(found):
         raise InputError(f"path: the file names {named!r}, which is no part of a saved model.")
     return found

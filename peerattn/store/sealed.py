@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,8 @@ def read_sealed(path: File, what: str) -> bytes:
         any bit of it was changed after it was written.
     """
     where = repr(os.fspath(path))
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        raise InputError(f"path: cannot read {where}: {getattr(error, 'strerror', error)}.") from error
+    with reworded(f"path: cannot read {where}", kinds=(OSError, ValueError)):  # ValueError: a path with a zero byte
+        content = Path(path).read_bytes()
     at = content.find(_MARK) + len(_MARK)
     expect(at >= len(_MARK), "path", what, f"{where}, which is of another origin, cut off or damaged")
     # the digest was taken with zeros in its own place

@@ -1,5 +1,6 @@
 """The estimators of scikit-learn that a model file may hold, as attributes: arrays, numbers and text."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,7 @@ KNOWN: dict[str, Any] = {kind.__name__: kind for kind in (*_LINEAR, *_OTHERS, *_
 _OUTSIDE = "path: the trees of the file point outside themselves."
 _TREES = "HistGradientBoostingRegressor"
 _OF_NODES = "left_child right_child feature threshold missing_go_to_left".split()
-_KEPT = ("n_features_in_", "feature_names_in_", "n_outputs_")
-_NEEDED = "n_features_in_ feature_names_in_ n_trees_per_iteration_ _n_features _baseline_prediction".split()
+_KEPT = "n_features_in_ feature_names_in_ n_outputs_ n_trees_per_iteration_ _n_features _baseline_prediction".split()
 
 
 def state_of(estimator: BaseEstimator) -> dict[str, Any]:
@@ -39,17 +39,26 @@ def state_of(estimator: BaseEstimator) -> dict[str, Any]:
     if type(estimator) in _TREE and "tree_" in held:
         held["estimators_"] = [estimator]
     if type(estimator) in (*_FORESTS, *_TREE) and "estimators_" in held:
-        return estimator.get_params() | _state_of_forest(held)
-    if type(estimator).__name__ != _TREES or "_predictors" not in held:
+        trees = [tree.tree_ for tree in held["estimators_"]]
+        stored = _as_arrays([tree.__getstate__()["nodes"] for tree in trees], _OF_NODES)
+        stored["values"] = np.concatenate([tree.value for tree in trees])
+        for name in ("left_child", "right_child"):
+            stored["nodes"][name] = stored["nodes"][name].astype(np.int32)
+    elif type(estimator).__name__ == _TREES and "_predictors" in held:
+        if held["is_categorical_"] is not None or estimator.loss != "squared_error":
+            raise InputError(f"{_TREES}: stored without pickle where loss='squared_error' and no feature is categorical.")
+        stored = _as_arrays([tree.nodes for step in held["_predictors"] for tree in step])
+    else:
         return held
-    if held["is_categorical_"] is not None or estimator.loss != "squared_error":
-        raise InputError(f"{_TREES}: stored without pickle where loss='squared_error' and no feature is categorical.")
-    trees = [tree for step in held["_predictors"] for tree in step]
-    nodes = np.concatenate([tree.nodes for tree in trees])
-    sizes = np.array([len(tree.nodes) for tree in trees])
-    fields = {name: np.ascontiguousarray(nodes[name]) for name in nodes.dtype.names or ()}
-    kept = {name: held[name] for name in _NEEDED if name in held}
-    return estimator.get_params() | kept | {"trees": {"sizes": sizes, "nodes": fields}}
+    kept = {name: held[name] for name in _KEPT if name in held}
+    return estimator.get_params() | kept | {"trees": stored}
+
+
+def _as_arrays(trees: list[np.ndarray], names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the nodes of all trees, one array for each of the named fields, and the number of nodes of each tree."""
+    nodes = np.concatenate(trees)
+    fields = {name: np.ascontiguousarray(nodes[name]) for name in names or nodes.dtype.names or ()}
+    return {"sizes": np.array(list(map(len, trees))), "nodes": fields}
 
 
 def from_state(name: str, held: dict[str, Any]) -> Any:
@@ -118,17 +127,6 @@ def _plant(estimator: Any, sizes: np.ndarray, fields: dict[str, np.ndarray]) -> 
     estimator._loss = estimator._get_loss(sample_weight=None)
 
 
-def _state_of_forest(held: dict[str, Any]) -> dict[str, Any]:
-    trees = [tree.tree_ for tree in held["estimators_"]]
-    nodes = np.concatenate([tree.__getstate__()["nodes"] for tree in trees])
-    fields = {name: nodes[name].copy() for name in _OF_NODES}
-    for name in ("left_child", "right_child"):
-        fields[name] = fields[name].astype(np.int32)
-    kept = {name: held[name] for name in _KEPT if name in held}
-    values = np.concatenate([tree.value for tree in trees])
-    return kept | {"trees": {"sizes": np.array([tree.node_count for tree in trees]), "nodes": fields, "values": values}}
-
-
 def _plant_forest(estimator: Any, sizes: np.ndarray, nodes: dict[str, np.ndarray], values: np.ndarray) -> None:
     """Give a forest, or a tree alone, its nodes; what they were learned from (impurities, numbers of rows) is not stored."""
     from sklearn.tree._tree import NODE_DTYPE, Tree
@@ -143,20 +141,14 @@ def _plant_forest(estimator: Any, sizes: np.ndarray, nodes: dict[str, np.ndarray
     if values.shape != (len(table), n_outputs, 1):
         raise InputError(_OUTSIDE)
     vars(estimator).update(vars(type(estimator)()) | vars(estimator))  # and what is no parameter
-    standalone = type(estimator) in _TREE
-    planted = []
-    for at in np.split(np.arange(len(table)), np.cumsum(sizes)[:-1]):
-        tree = Tree(p, np.ones(n_outputs, dtype=np.intp), n_outputs)
-        tree.__setstate__({"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]})
-        one = estimator
-        if not standalone:
-            one = clone(estimator.estimator)
-        one.tree_ = tree
+    planted = [estimator]
+    if type(estimator) in _FORESTS:
+        planted = estimator.estimators_ = [clone(estimator.estimator) for _ in sizes]
+    for one, at in zip(planted, np.split(np.arange(len(table)), np.cumsum(sizes)[:-1]), strict=True):
+        one.tree_ = Tree(p, np.ones(n_outputs, dtype=np.intp), n_outputs)
+        one.tree_.__setstate__({"max_depth": len(at), "node_count": len(at), "nodes": table[at], "values": values[at]})
         one.n_features_in_ = p
         one.n_outputs_ = n_outputs
-        planted.append(one)
-    if not standalone:
-        estimator.estimators_ = planted
 
 
 def _check_nodes(sizes: np.ndarray, inner: np.ndarray, left: np.ndarray, right: np.ndarray, feature: np.ndarray, p: int) -> None:

@@ -79,15 +79,11 @@ def write_explorer(
     ...     "<title>two firms</title>" in page.read_text(encoding="utf-8")
     True
     """
-    return write_atomic(path, explorer_page(network, codes, top_k, intervals, title).html)
+    return write_atomic(path, explorer_page(network, codes, top_k, intervals, title or "").html)
 
 
 def explorer_page(
-    network: Network,
-    codes: pd.Series | None = None,
-    top_k: int = 10,
-    intervals: pd.DataFrame | None = None,
-    title: str | None = None,
+    network: Network, codes: pd.Series | None = None, top_k: int = 10, intervals: pd.DataFrame | None = None, title: str = ""
 ) -> Frame:
     """Return the explorer as a frame of another page; parameters and errors are those of :func:`write_explorer`."""
     title = printable(title or network.name or "Peer network")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import textwrap
 from collections.abc import Hashable
 from typing import Any
@@ -151,20 +150,15 @@ def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -
 
 def _apart(points: Array, boxes: Array) -> Array:
     """Move points until their boxes (width, height) do not overlap: each pair along the side that needs less."""
-    points = points.copy()
-    for _ in range(500):
-        moved = False
-        for i, j in itertools.combinations(range(len(points)), 2):
-            gap = points[j] - points[i]
-            lack = (boxes[i] + boxes[j]) / 2 - np.abs(gap)
-            if (lack > 1e-6).all():
-                side = int(np.argmin(lack))
-                push = np.copysign(lack[side] / 2 + 1e-6, gap[side])
-                points[i, side] -= push
-                points[j, side] += push
-                moved = True
-        if not moved:
+    itself = np.eye(len(points), dtype=bool)
+    for _ in range(2_000):
+        gap = points - points[:, None]
+        lack = (boxes + boxes[:, None]) / 2 - np.abs(gap)
+        overlap = (lack > 1e-6).all(axis=2) & ~itself
+        if not overlap.any():
             break
+        side = overlap[:, :, None] & (lack == lack.min(axis=2, keepdims=True))
+        points = points - (np.copysign(lack / 2 + 1e-6, gap) * side).sum(axis=1)
     return points
 
 
@@ -225,9 +219,8 @@ def ego_plot(network: Network, firm: Hashable, period: Hashable = None, *, k: in
     ways: dict[Side, Any] = {"columns": followers, "rows": peers}
     sides = [way(chosen, firm, k=k) if chosen.occurs(position, side) else pd.DataFrame() for side, way in ways.items()]
     if not any(map(len, sides)):
-        hint = ""
-        if not any(section.n_edges for _, section in chosen.sections()):
-            hint = " The network is empty: the model's evidence_ gives the reason."
+        empty = not any(section.n_edges for _, section in chosen.sections())
+        hint = " The network is empty: the model's evidence_ gives the reason." * empty
         raise InputError(f"firm: {middle!r} has neither peers nor followers; there is nothing to draw.{hint}")
     # both sides are centred on the firm
     rows = max(map(len, sides))

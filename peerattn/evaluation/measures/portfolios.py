@@ -197,10 +197,8 @@ def _sorted_rows(outcome: Any, prediction: Any, firm: Any, period: Any, weight: 
     if twice.any():
         t, who = frame.loc[twice, ["t", "firm"]].iloc[0]
         raise InputError(f"firm: {who!r} occurs twice in period {periods[t]}; keep one row each.")
-    if not (np.isfinite(frame["w"]) & (frame["w"] > 0)).all():
+    if not (frame["w"] > 0).all():
         raise InputError("weight must be positive and known in every row.")
-    if np.isinf(frame[["r", "prediction"]].to_numpy()).any():
-        raise InputError("outcome and prediction must be finite, or NaN where unknown; some are infinite.")
     check_finite(given["r"], "outcome")
     return frame, codes, periods
 

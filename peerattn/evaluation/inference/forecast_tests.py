@@ -339,8 +339,7 @@ def diebold_mariano(
     theirs = as_numbers("baseline_loss", baseline_loss)
     codes, _ = sorted_periods(period)
     if not len(ours) == len(theirs) == len(codes):
-        lengths = f"{len(ours)}, {len(theirs)} and {len(codes)}"
-        raise InputError(f"loss, baseline_loss and period must have one length, got {lengths}.")
+        raise InputError(f"loss, baseline_loss, period: expected one length, got {len(ours)}, {len(theirs)} and {len(codes)}.")
     known = ~np.isnan(ours)
     if (known != ~np.isnan(theirs)).any():
         raise InputError("loss and baseline_loss must be NaN in the same rows: use one sample for both.")

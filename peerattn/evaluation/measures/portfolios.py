@@ -169,7 +169,7 @@ def quantile_portfolios(
     returns = (cells["wr"] / cells["w"]).unstack("q").reindex(columns=range(1, n_quantiles + 1))
     returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
     if returns.empty:
-        raise InputError("n_quantiles: in no period do the first and the last portfolio both hold a known outcome; use fewer.")
+        raise InputError("n_quantiles: in no period do both end portfolios hold a firm with a known outcome; use fewer.")
     traded = sum(_turnover(frame[frame["q"] == q], returns.index) for q in (1, n_quantiles))
     returns = returns.set_axis(periods[returns.index], axis=0)
     returns = returns.rename_axis(index="period", columns="portfolio")

@@ -13,7 +13,7 @@ import tomli_w
 from peerattn.cli.options import CompareOptions, given
 from peerattn.evaluation import Comparison
 from peerattn.evaluation.report.words import versions_of
-from peerattn.exceptions import InputError, PeerAttnWarning, check_names, expect, validate_arguments, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_names, expect, reworded, validate_arguments, warn_user
 
 DATA = "data (SHA-256 of what models see)"
 PATHS = ("panel", "reference", "factors")
@@ -31,12 +31,9 @@ def read_config(path: Path) -> tuple[CompareOptions, dict[str, Any]]:
     InputError
         For a file that cannot be read or is not valid TOML, and for keys or values that do not exist.
     """
-    try:
+    unread = f"--config: cannot read {str(path)!r}: it is missing, or is not valid TOML"
+    with reworded(unread, kinds=(OSError, ValueError, RecursionError)):
         read = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--config: cannot read {str(path)!r}: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"--config: {path} is not valid TOML: {error}.") from error
     sections = {"compare": {}, "made": {}} | read
     for name, table in sections.items():
         if name not in ("compare", "made"):

@@ -63,9 +63,7 @@ def _until(options: Fit, panel: Panel) -> Panel:
         panel = panel.before(periods[end])  # outcomes with later dates of their own are unknown, too
     horizon = options.horizon or 1
     if end < horizon:
-        raise InputError(
-            f"--horizon: {end} periods are learned from, and no outcome is known {horizon} later; name a later --until."
-        )
+        raise InputError(f"--horizon: {end} periods are learned from; no outcome is known {horizon} later. Name a later --until.")
     known = periods.get_indexer(panel.period) + horizon <= end
     return panel if known.all() else panel.take(np.flatnonzero(known))
 

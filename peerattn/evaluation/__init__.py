@@ -16,11 +16,10 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.runner import Audit, audit
 from peerattn.evaluation.measures.factor_adjusted import factor_adjusted
 from peerattn.evaluation.measures.groups import scores_by
-from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, nowcast_score, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
-from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
+from peerattn.evaluation.measures.scores import InformationCoefficient, ic, median_ape, percentage_errors, rank_ic, share_near
 from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure
@@ -28,14 +27,11 @@ from peerattn.evaluation.sample import PanelDescription, describe_panel
 from peerattn.evaluation.splits import Fold, NewFirms, ShortPanelWarning, WalkForward
 
 __all__ = [
-    "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare",
-    "Comparison", "Comparisons", "ConfidenceSet",
-    "describe_panel", "diebold_mariano", "DieboldMariano", "nowcast_score", "factor_adjusted", "Failure", "fama_macbeth",
-    "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance", "ic",
-    "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "mae",
-    "marginal_effects", "MarginalEffects", "median_ape", "model_confidence_set", "ModelNote",
-    "NetworkBootstrap", "NewFirms", "PanelDescription", "percentage_errors", "pricing_errors", "prune",
-    "pruning_curve", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
-    "r2_within_period", "rank_ic", "rmse", "scores_by", "share_near", "ShortPanelWarning",
-    "supports", "WalkForward",
+    "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare", "Comparison",
+    "Comparisons", "ConfidenceSet", "describe_panel", "diebold_mariano", "DieboldMariano", "nowcast_score", "factor_adjusted",
+    "Failure", "fama_macbeth", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance",
+    "ic", "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "mae", "marginal_effects", "MarginalEffects",
+    "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "PanelDescription", "percentage_errors",
+    "pricing_errors", "prune", "pruning_curve", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
+    "r2_within_period", "rank_ic", "rmse", "scores_by", "share_near", "ShortPanelWarning", "supports", "WalkForward",
 ]  # fmt: skip

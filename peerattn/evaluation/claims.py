@@ -121,7 +121,7 @@ def claims_of(compared: Compared) -> Claims:
     without = compared.without_name
     steps = _steps(compared)
     gain = gain_of(compared, stack, without)
-    found = concentration_of(compared, gain) if gain.gain > 0 and gain.reason != "same predictions" else None
+    found = concentration_of(compared, gain) if gain.gain > 0 else None
     answer, why, p = _answer(compared, gain, found)
     # a user's model may find what the stack did not
     better = _better(models, without)
@@ -137,12 +137,9 @@ def _steps(compared: Compared) -> tuple[Step, ...]:
     """Return the held-out R² of the one stack after each group, and what each adds."""
     columns = compared.steps.loc[compared.known.index]
     note = compared.note(str(compared.stack))
-    first = difference(compared, columns[STEPS[0]], compared.known["training_mean"], (STEPS[0], "the prevailing mean"))
-    steps = [Step(STEPS[0], first.r2)]
-    for before, after in pairwise(STEPS):
-        gain = difference(compared, columns[after], columns[before], (after, before))
-        steps.append(Step(after, gain.r2, gain, note.selected_in(after)))
-    return tuple(steps)
+    gains = [difference(compared, columns[after], columns[before], (after, before)) for before, after in pairwise(STEPS)]
+    first = Step(STEPS[0], gains[0].r2_against)
+    return (first, *(Step(gain.model, gain.r2, gain, note.selected_in(gain.model)) for gain in gains))
 
 
 def _models(compared: Compared) -> list[Gain]:
@@ -162,8 +159,7 @@ def _models(compared: Compared) -> list[Gain]:
 def _better(models: Sequence[Gain], without: str) -> list[str]:
     """Return the user's models that are significantly better than the stack without peers, their number accounted for."""
     gains = [gain for gain in models if gain.against == without]
-    p = [gain.upper_p for gain in gains]
-    return [gain.model for gain, each in zip(gains, p, strict=True) if each is not None and each * len(gains) < LEVEL]
+    return [gain.model for gain in gains if (p := gain.upper_p) is not None and p * len(gains) < LEVEL]
 
 
 def _answer(compared: Compared, gain: Gain, found: Concentration | None) -> tuple[str, str, float | None]:

@@ -9,9 +9,7 @@ import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import ForecastTest
 from peerattn.evaluation.leak_audit.runner import Audit
-from peerattn.evaluation.measures.information import InformationCoefficient
-from peerattn.evaluation.measures.scores import ORDER_METRICS, Scores, score
-from peerattn.evaluation.measures.valuation import named_like_log
+from peerattn.evaluation.measures.scores import ORDER_METRICS, InformationCoefficient, Scores, named_like_log, score
 from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.information import COMMON, OWN, PEERS
@@ -140,7 +138,7 @@ class Compared:
     def scored(self) -> Scores:
         """Metrics, rank correlations, tests against the baseline and losses by period."""
         logs = named_like_log(self.outcome)
-        found = score(self.predictions, self.names, self.training_mean, self.baseline, self.horizon, logs)
+        found = score(self.known, self.names, self.baseline, self.horizon, logs)
         found.frame.loc[[name for name in self.names if not self.has_order(name)], list(ORDER_METRICS)] = np.nan
         return found
 

@@ -148,6 +148,9 @@ def _clustered(compared: Compared, rows: pd.DataFrame, series: np.ndarray) -> di
 
     A firm whose code is unknown is a cluster of its own; ``series`` are the sums of the periods.
     """
+    n = rows["firm"].nunique()
+    if n < FEWEST_CLUSTERS:
+        return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
     clusters = {"firm": rows["firm"].to_numpy()}
     for name, group in compared.panel.codes.items():
         labels = labels_of(rows, group)
@@ -159,14 +162,9 @@ def _clustered(compared: Compared, rows: pd.DataFrame, series: np.ndarray) -> di
         # the wild bootstrap of the mean needs the sum and the size of each cluster
         number = pd.factorize(labels)[0]
         size = np.bincount(number)
-        if len(size) < FEWEST_CLUSTERS:
-            continue
         mean = WildMean(np.bincount(number, rows["gain"]), size)
         low, high = mean.interval(1 - LEVEL)
         found.append({"low": low, "high": high, "t": mean.t, "p": mean.p, "how": f"by {what}", "clusters": len(size)})
-    if not found:
-        n = rows["firm"].nunique()
-        return {"reason": f"{n} firms are too few to cluster by ({FEWEST_CLUSTERS} are needed)"}
     # clusters of firms take common shocks as given; the sums of the periods, which these have moved, do not
     over_periods = ttest_1samp(series, 0.0)
     low, high = map(float, over_periods.confidence_interval(1 - LEVEL))
@@ -266,8 +264,6 @@ def concentration_of(compared: Compared, gain: Gain) -> Concentration:
         rests = f"{half} firm{'s' * (half > 1)}, which make{'s' * (half == 1)} half of it"
     for what, label in labels.items():
         shares = rows["gain"].groupby(label).sum() / total
-        if not len(shares):
-            continue
         most = shares.idxmax()
         share = float(shares.max())
         largest[what] = (show_label(most), share)

@@ -1,11 +1,10 @@
 """Pruning of trained models: which heads matter, the model without the others, and what that costs."""
 
-from collections.abc import Iterable
 from typing import Any, cast
 
 import pandas as pd
 
-from peerattn.exceptions import InputError, expect, validate_arguments
+from peerattn.exceptions import InputError, expect, reworded, validate_arguments
 from peerattn.models.attention.contributions import panel_head_importance, panel_with_heads
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.training.prunable import PrunableHeads
@@ -92,15 +91,11 @@ def prune(model: Any, keep: Any) -> Any:
     have = _heads(model)
     if isinstance(keep, pd.Series):
         keep = keep.index[keep.to_numpy(dtype=bool)]
-    kept: dict[Any, list[int]] = {layer: [] for layer, _ in have}
-    expect(isinstance(keep, Iterable), "keep", "pairs of layer (of a panel: seed) and head", type(keep).__name__)
-    for name in keep:
-        expect(isinstance(name, tuple | list), "keep", "pairs of layer (of a panel: seed) and head", repr(name))
-        if tuple(name) not in have:
-            raise InputError(f"keep: the model has no head {tuple(name)}; its heads are {sorted(have)}.")
-        layer, head = name
-        kept[layer].append(int(head))
-    kept = {layer: sorted(heads) for layer, heads in kept.items()}
+    with reworded("keep: expected pairs of layer (of a panel: seed) and head", kinds=TypeError):
+        named = set(map(tuple, keep))
+    if unknown := [name for name in named if name not in have]:
+        raise InputError(f"keep: the model has no head {unknown[0]}; its heads are {sorted(have)}.")
+    kept = {layer: sorted(int(head) for other, head in named if other == layer) for layer, _ in have}
     if _of_panel(model):
         return panel_with_heads(model, kept)
     return model.with_heads(kept)

@@ -253,8 +253,7 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
         elif column.nunique() <= MOST_GROUPS:
             found[name] = column.astype(object)
         elif name in names:
-            many = f"{column.nunique()} levels; at most {MOST_GROUPS} can be shown"
-            raise InputError(f"groups: {name!r} has {many}. Pass a broader code.")
+            raise InputError(f"groups: {name!r} has {column.nunique()} levels, more than {MOST_GROUPS}. Pass a broader code.")
     when = pd.Series(pd.factorize(panel.X.index.get_level_values(1), sort=True)[0], panel.X.index)
     # young firms may be predicted worse than old ones
     age = (when - when.groupby(level=0).transform("min")).iloc[tested]

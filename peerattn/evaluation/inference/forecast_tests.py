@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.fft import dct, idct
 from scipy.signal import lfilter
 from scipy.stats import t as student
 
@@ -151,7 +152,7 @@ def bias_ratio(n: int, freedom: int) -> float:
     """Return the variance of √n times the mean of an AR(.7) over the mean of its :func:`long_run_variance`."""
     power = PERSISTENCE ** np.arange(n)
     of_mean = 1 + 2 * float((1 - np.arange(1, n) / n) @ power[1:])
-    cosines = _cosines(n, freedom)
+    cosines = idct(np.eye(freedom, n, 1), norm="ortho")
     # Σ_s Σ_t c_s ρ^|s − t| c_t of each cosine, without the n × n matrix
     sums = lfilter([1.0], [1.0, -PERSISTENCE], cosines, axis=1)
     of_cosines = float((2 * (cosines * sums).sum() - (cosines**2).sum()) / freedom)
@@ -175,14 +176,8 @@ def critical_t(tests: Iterable[MeanTest]) -> str:
 
 def long_run_variance(x: np.ndarray, freedom: int) -> np.ndarray:
     """Return the equal-weighted cosine estimate of the long-run variance of x (T, k), a matrix (k, k)."""
-    terms = _cosines(len(x), freedom) @ x
+    terms = dct(x, axis=0, norm="ortho")[1 : freedom + 1]
     return np.asarray(terms.T @ terms / freedom)
-
-
-def _cosines(n: int, freedom: int) -> np.ndarray:
-    """Return the first cosines over n periods, of length one, (freedom, n)."""
-    angles = np.pi * np.outer(np.arange(1, freedom + 1), np.arange(n) + 0.5) / n
-    return np.asarray(math.sqrt(2 / n) * np.cos(angles))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -344,15 +339,12 @@ def diebold_mariano(
     theirs = as_numbers("baseline_loss", baseline_loss)
     codes, _ = sorted_periods(period)
     if not len(ours) == len(theirs) == len(codes):
-        lengths = f"{len(ours)}, {len(theirs)} and {len(codes)}"
-        raise InputError(f"loss, baseline_loss and period must have one length, got {lengths}.")
+        raise InputError(f"loss, baseline_loss, period: expected one length, got {len(ours)}, {len(theirs)} and {len(codes)}.")
     known = ~np.isnan(ours)
     if (known != ~np.isnan(theirs)).any():
         raise InputError("loss and baseline_loss must be NaN in the same rows: use one sample for both.")
     if not known.any():
         raise InputError("loss: every value is NaN; a test needs known losses.")
-    if np.isinf([ours, theirs]).any():
-        raise InputError("loss and baseline_loss must be finite, or NaN where unknown; some are infinite.")
     # firms of one period share its shocks: one observation a period
     gains = pd.Series(theirs[known] - ours[known]).groupby(codes[known]).mean()
     found = mean_test(gains, horizon)

@@ -35,10 +35,8 @@ class Influence(Shown):
 
     def to_frame(self) -> pd.DataFrame:
         """Return every pair's weight and influence, columns ``period, firm, peer, weight, influence``."""
-        keys = ["period", "firm", "peer"]
-        sides = {"weight": self.network, "influence": self.influence}
-        frames = [net.edges().rename(columns={"weight": name}) for name, net in sides.items()]
-        return frames[0].merge(frames[1], on=keys, how="outer").fillna({"weight": 0.0, "influence": 0.0})
+        changes = self.influence.edges().rename(columns={"weight": "influence"})
+        return self.network.edges().merge(changes, how="outer").fillna({"weight": 0.0, "influence": 0.0})
 
     def table(self) -> Table:
         """Return the agreement of weight and influence as a table."""

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.measures.factors import NEXT, match_factors
+from peerattn.evaluation.measures.metrics import as_numbers
 from peerattn.exceptions import InputError, validate_arguments
 from peerattn.panel import Knowledge, Panel, sorted_periods
 from peerattn.panel.labels import panel_labels
@@ -117,10 +118,7 @@ def _adjusted(y: pd.Series, firm: pd.Index, knowledge: Knowledge, factors: pd.Da
     """Return outcomes net of factors: a period's loadings are of rows whose outcomes were known from an earlier period on."""
     periods = knowledge.periods
     f = _of_rows(factors, y.index, periods[knowledge.row], horizon)
-    outcomes = y.to_numpy(dtype=float)
-    for what, values in (("y", outcomes), ("factors", f)):
-        if np.isinf(values).any():
-            raise InputError(f"{what}: must be finite, or missing where unknown; {np.isinf(values).sum()} are infinite.")
+    outcomes, _ = (as_numbers(what, values) for what, values in (("y", y), ("factors", f)))  # finite, both
     firms = pd.factorize(firm)[0]
     rows_of, learned_by = (pd.Series(at).groupby(at).indices for at in (knowledge.row, knowledge.known))
     found = np.full(len(y), np.nan)

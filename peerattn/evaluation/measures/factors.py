@@ -88,9 +88,7 @@ def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: 
     table = table.sort_index()
     twice = table.index[table.index.duplicated()].map(show_label)
     if len(twice):
-        raise InputError(
-            f"factors{source}: {twice[0]} is there more than once; one row is expected for {show_label(periods[0])}."
-        )
+        raise InputError(f"factors{source}: {twice[0]} is there more than once; one row is expected for each period.")
     steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
     _check_gaps(table.dropna().index, pd.Index(np.concatenate(steps)).unique(), source)
     total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1

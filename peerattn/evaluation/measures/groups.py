@@ -7,8 +7,7 @@ import pandas as pd
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import labels_of
-from peerattn.evaluation.measures.information import rank_ic
-from peerattn.evaluation.measures.scores import errors_of
+from peerattn.evaluation.measures.scores import errors_of, rank_ic
 from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.panel.time_order import span_of
 
@@ -32,19 +31,13 @@ def scores_by(comparison: Compared, by: str | pd.Series) -> pd.DataFrame:
         Indexed by (group, model): number of rows, R² against the prevailing mean with rows equal and with periods
         equal, R² within periods, RMSE, rank IC. Rows without a group are group "unknown".
     """
-    frame = comparison.predictions
-    known = frame["outcome"].notna().to_numpy()
-    group = _groups(frame, by)
+    known = comparison.known
     rows = {}
-    for label in pd.unique(group[known]):
-        here = known & (group == label)
-        y = frame["outcome"][here]
-        period = frame["period"][here]
-        mean = comparison.training_mean[here]
+    for label, part in known.groupby(_groups(known, by), sort=False):
+        y, mean, period = (part[name] for name in ("outcome", "training_mean", "period"))
         for name in comparison.names:
-            forecast = frame[name][here]
-            found = errors_of(y, forecast, mean, period) | {"rank_ic": rank_ic(y, forecast, period).mean}
-            rows[label, name] = {"rows": int(here.sum())} | {key: found[key] for key in _SHOWN}
+            found = errors_of(y, part[name], mean, period) | {"rank_ic": rank_ic(y, part[name], period).mean}
+            rows[label, name] = {"rows": len(part)} | {key: found[key] for key in _SHOWN}
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["group", "model"])
     return table.sort_index(level="group", sort_remaining=False, key=lambda labels: labels.map(str))
 

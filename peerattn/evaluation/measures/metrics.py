@@ -27,7 +27,10 @@ def as_numbers(argument: str, values: Any) -> np.ndarray:
     """
     expect(values is not None, argument, "numbers, one for each row", None)
     with reworded(f"{argument} must be numbers, one for each row", kinds=(TypeError, ValueError)):
-        return np.asarray(values, dtype=float).reshape(-1)
+        numbers = np.asarray(values, dtype=float).reshape(-1)
+    if np.isinf(numbers).any():
+        raise InputError(f"{argument}: must be finite, or NaN where unknown; some are infinite.")
+    return numbers
 
 
 def scored_rows(*columns: Any) -> list[np.ndarray]:
@@ -37,8 +40,6 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
     if len(set(lengths)) != 1:
         raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
     check_one_order(*columns)
-    if any(np.isinf(array).any() for array in arrays):
-        raise InputError("outcomes and predictions must be finite, or NaN where unknown; some are infinite.")
     check_finite(np.concatenate(arrays), "outcome or prediction")
     if np.isnan(arrays[0]).all():
         raise InputError("outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
@@ -199,7 +200,8 @@ def r2_within_period(outcome: Any, prediction: OutcomesLike, period: LabelsLike)
     """
     codes, _ = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
-    error, total = ((_within(value, group.astype(int)) ** 2).sum() for value in (y - forecast, y))
+    table = pd.DataFrame({"error": y - forecast, "total": y})
+    error, total = ((table - table.groupby(group).transform("mean")) ** 2).sum()
     return _share_saved(error, total)
 
 
@@ -210,28 +212,17 @@ def moments_within(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *
     within the period.
     """
     codes, periods = sorted_periods(period)
-    y, forecast, group = scored_rows(outcome, prediction, codes)
-    group = group.astype(int)
+    y, x, group = scored_rows(outcome, prediction, codes)
+    table = pd.DataFrame({"x": x, "y": y})
     if ranks:
-        forecast, y = pd.DataFrame({"x": forecast, "y": y}).groupby(group).rank().to_numpy().T
-    n = np.bincount(group)
-    x = _deviations(forecast, group)
-    y = _deviations(y, group)
-    xx, xy, yy = (np.bincount(group, terms) for terms in (x * x, x * y, y * y))
-    sums = pd.DataFrame({"n": n, "xx": xx, "xy": xy, "yy": yy}, index=periods[: len(n)])
-    return sums[n > 0]
-
-
-def _deviations(value: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return deviations from the mean of the own group; zeros where they are rounding in all of the group."""
-    found = _within(value, group)
-    varies = np.bincount(group, found**2) > 1e-24 * np.bincount(group, value**2)
-    return found * varies[group]
-
-
-def _within(value: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Return deviations from the mean of the own group."""
-    return value - (np.bincount(group, value) / np.maximum(np.bincount(group), 1))[group]
+        table = table.groupby(group).rank()
+    found = table - table.groupby(group).transform("mean")
+    # zeros where they are rounding in all of the period
+    varied, size = ((part**2).groupby(group).transform("sum") for part in (found, table))
+    found = found.where(varied > 1e-24 * size, 0.0)
+    terms = {"n": 1, "xx": found["x"] ** 2, "xy": found["x"] * found["y"], "yy": found["y"] ** 2}
+    sums = pd.DataFrame(terms).groupby(group).sum()
+    return sums.set_index(periods[sums.index.astype(int)])
 
 
 def _share_saved(error: float, total: float) -> float:

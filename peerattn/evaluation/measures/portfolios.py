@@ -169,8 +169,7 @@ def quantile_portfolios(
     returns = (cells["wr"] / cells["w"]).unstack("q").reindex(columns=range(1, n_quantiles + 1))
     returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
     if returns.empty:
-        why = "in no period do the first and the last portfolio both hold a firm with a known outcome"
-        raise InputError(f"n_quantiles: {why}; use fewer.")
+        raise InputError("n_quantiles: in no period do both end portfolios hold a firm with a known outcome; use fewer.")
     traded = sum(_turnover(frame[frame["q"] == q], returns.index) for q in (1, n_quantiles))
     returns = returns.set_axis(periods[returns.index], axis=0)
     returns = returns.rename_axis(index="period", columns="portfolio")
@@ -197,10 +196,8 @@ def _sorted_rows(outcome: Any, prediction: Any, firm: Any, period: Any, weight: 
     if twice.any():
         t, who = frame.loc[twice, ["t", "firm"]].iloc[0]
         raise InputError(f"firm: {who!r} occurs twice in period {periods[t]}; keep one row each.")
-    if not (np.isfinite(frame["w"]) & (frame["w"] > 0)).all():
+    if not (frame["w"] > 0).all():
         raise InputError("weight must be positive and known in every row.")
-    if np.isinf(frame[["r", "prediction"]].to_numpy()).any():
-        raise InputError("outcome and prediction must be finite, or NaN where unknown; some are infinite.")
     check_finite(given["r"], "outcome")
     return frame, codes, periods
 

@@ -116,17 +116,13 @@ class FoldRows:
         self._encoder: PanelEncoder | None = None
         self._encoded: dict[bool, pd.DataFrame] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Travel to another process, or be copied, without what can be made again there."""
-        return self.__dict__ | {"_encoder": None, "_encoded": {}}
-
     def with_call(self, X: pd.DataFrame, y: pd.Series) -> Self:
         """Return the same training rows with other rows to predict."""
         # the encoding stays that of the training rows
         other = copy(self)
         other.call = Frames(X, y)
         other.scored = np.arange(len(X))
-        other._encoder = self._encoder
+        other._encoded = {}
         return other
 
     def encoded(self, training: bool) -> pd.DataFrame:

@@ -1,6 +1,5 @@
 """Finished fits of a comparison on disk, so that one that was killed goes on where it stopped."""
 
-import hashlib
 from typing import TypeVar
 
 import numpy as np
@@ -50,15 +49,11 @@ class FoldStore:
         if self.folder is None:
             return ""
         try:
-            made_from = hash_of((entry.model, entry.reference))
+            # a change of any of these makes the fit again
+            return hash_of((self._of, entry, with_network, train, test))
         except Exception as error:  # what cannot be hashed fails in as many ways as there are objects
             why = f"model {entry.name!r} cannot be stored ({type(error).__name__}: {error})"
             raise InputError(f"store: {why}. Define its class at the top of a module, or compare without store=.") from error
-        # a change of any of these makes the fit again
-        digest = hashlib.sha256(f"{self._of}|{entry.name}|{made_from}|{entry.task, with_network}".encode())
-        for rows in (train, test):
-            digest.update(np.ascontiguousarray(rows, dtype=np.int64).tobytes() + b"|")
-        return digest.hexdigest()[:40]
 
     def load(self, key: str, kind: type[Kept]) -> Kept | None:
         """Return what is kept under a key; None where there is nothing, or, with a warning, where its file is damaged."""

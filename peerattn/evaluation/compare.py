@@ -17,8 +17,9 @@ from peerattn.evaluation.leak_audit.runner import run_audits
 from peerattn.evaluation.measures.factor_adjusted import ADJUSTED, net_of_factors
 from peerattn.evaluation.measures.factors import factors_realised
 from peerattn.evaluation.report.words import PACKAGES
+from peerattn.evaluation.running.checks import check_entries
 from peerattn.evaluation.running.entries import Entry, Task, entries_of
-from peerattn.evaluation.running.fitting import FoldResult, How, check_entries, failures_of, fit_all, warn_once
+from peerattn.evaluation.running.fitting import FoldResult, How, failures_of, fit_all, warn_once
 from peerattn.evaluation.running.information import information_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
@@ -297,7 +298,8 @@ def _compared(
         models=tuple(models), baseline=baseline, notes=(*split.notes, *informed, *warned), failures=failures,
         networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
         profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
-        audit=audits, **nested,
+        audit=audits, stack=nested.stack, undecomposed=nested.undecomposed, steps=nested.steps,
+        without_peers=nested.without_peers,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The loop of a comparison: every model, checked first, on every fold, here or on other processes and machines.
+"""The loop of a comparison: every model on every fold, here or on other processes and machines.
 
 The results are independent, so they are made in any order, anywhere.
 """
@@ -10,18 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import product
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 
 from peerattn import exceptions
-from peerattn.evaluation.running.entries import BOOSTING, FROZEN, Entry, chosen_model, reads_rows, trials
-from peerattn.evaluation.running.information import PEERS, information_of, last_step, peer_features
-from peerattn.evaluation.running.inner_folds import parts_of
+from peerattn.evaluation.running.entries import BOOSTING, Entry, chosen_model, trials
+from peerattn.evaluation.running.information import PEERS, last_step
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, warn_user
@@ -54,31 +50,6 @@ class Failure:
     model: str
     fold: int
     error: str
-
-
-def check_entries(entries: list[Entry], panel: Panel, folds: Folds, horizon: int) -> None:
-    """Raise, before any fit, for a wrong declaration, a code that was left out of the columns, or validation on random rows."""
-    for entry in entries:
-        information_of(entry.model, entry.task)
-        if any(isinstance(part, FrozenEstimator) for part in parts_of(entry.model)):
-            raise InputError(f"model {entry.name!r}{FROZEN}")
-        past = panel.known_at is not None and any(features.of == "outcomes" for features in peer_features(entry.model))
-        if past and not (reads_rows(entry.model) and isinstance(entry.model, Pipeline)):
-            wording = "its PeerFeatures(of='outcomes') would not know when outcomes are known (known_at)"
-            raise InputError(f"model {entry.name!r}: {wording}. Make them the first step of a pipeline.")
-        for step in dict(getattr(entry.model, "steps", [("", entry.model)])).values():
-            given = [getattr(step, argument, None) for argument in ("industry", "codes", "over")]
-            given += [name for part in given if isinstance(part, list | tuple) for name in part]
-            for name in given:
-                if isinstance(name, str) and name in panel.choice.left:
-                    left = f"{name!r}, which was left out ({panel.choice.left[name]})"
-                    raise InputError(f"model {entry.name!r} uses the column {left}: pass codes=[{name!r}].")
-    walk = f"WalkForward(k, k, horizon={horizon}{', known_at=...' * (panel.known_at is not None)})"
-    for entry, (train, _) in product([entry for entry in entries if not entry.control], folds):
-        if found := entry.random_rows(panel, train, horizon):
-            shared = "Firms of one period share its shocks, so a panel is never validated on random rows"
-            remedy = f"search with GridSearchCV(..., cv={walk}), or pass early_stopping=False"
-            raise InputError(f"model {entry.name!r}: {found[0]}. {shared}: {remedy}.")
 
 
 @dataclass(frozen=True)
@@ -203,9 +174,10 @@ def _selected(final: object, steps: np.ndarray) -> tuple[dict[str, tuple[str, ..
 
 def _named(error: Exception, name: str) -> Exception:
     """Name in an error the model it came from, and let it survive the way from another process, where joblib pickles it."""
-    who = f"model {name!r}: "
+    if isinstance(error, InputError) and f"model {name!r}" in str(error):
+        return error
     if isinstance(error, InputError):
-        return InputError(who + str(error).removeprefix(who))
+        return InputError(f"model {name!r}: {error}")
     try:
         copy.deepcopy(error)
     except Exception:  # exceptions with arguments of their own often cannot be rebuilt

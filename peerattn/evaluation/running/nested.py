@@ -1,7 +1,7 @@
 """The stack whose predictions after each group of information decompose held-out R², and a placebo of its peers."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -34,26 +34,33 @@ def stack_among(entries: list[Entry], task: Task, horizon: int) -> Entry:
     return entries[-1]
 
 
+@dataclass(frozen=True)
+class Nested:
+    """What nested models predict; see :class:`~peerattn.evaluation.Comparison`."""
+
+    without_peers: pd.DataFrame
+    undecomposed: str = ""
+    stack: str | None = None
+    steps: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+
 def decomposition_of(
     stack: Entry | None, fits: dict[str, list[FoldResult]], notes: list[ModelNote], errors: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return what nested models predict, or why there are none, as :class:`~peerattn.evaluation.Comparison` takes it.
-
-    The stack without peers is one more model of the comparison.
-    """
+) -> Nested:
+    """Return what nested models predict, or why there are none; the stack without peers is one more model of the comparison."""
     steps = {name: np.concatenate([f.steps for f in of]) for name, of in fits.items() if of[0].steps is not None}
-    made: dict[str, Any] = {"without_peers": pd.DataFrame({name: found[:, -2] for name, found in steps.items()})}
+    without_peers = pd.DataFrame({name: found[:, -2] for name, found in steps.items()})
     if stack is None:
-        return made | {"undecomposed": "the comparison was not decomposed (decomposition=False)"}
+        return Nested(without_peers, "the comparison was not decomposed (decomposition=False)")
     if stack.name not in fits:
-        return made | {"undecomposed": f"the stack failed: {errors[stack.name]}"}
+        return Nested(without_peers, f"the stack failed: {errors[stack.name]}")
     fits[STACK_WITHOUT] = [FoldResult(STACK_WITHOUT, f.fold, f.steps[:, -2]) for f in fits[stack.name] if f.steps is not None]
     # its information is that of the last model below peers
     without = {"forecast": OwnHistoryRegressor(), "nowcast": CommonShocksRegressor()}[stack.task]
     at = [note.name for note in notes].index(stack.name)
     reads = information_of(without, stack.task)[1]
     notes.insert(at + 1, ModelNote(STACK_WITHOUT, COMMON, reads, "the stack without its last group", control=True))
-    return made | {"stack": stack.name, "undecomposed": "", "steps": pd.DataFrame(steps[stack.name], columns=STEPS)}
+    return Nested(without_peers, stack=stack.name, steps=pd.DataFrame(steps[stack.name], columns=STEPS))
 
 
 def exchanged(panel: Panel, rng: np.random.Generator) -> Panel:

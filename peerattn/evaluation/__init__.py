@@ -16,10 +16,11 @@ from peerattn.evaluation.leak_audit.checks import AuditLine
 from peerattn.evaluation.leak_audit.runner import Audit, audit
 from peerattn.evaluation.measures.factor_adjusted import factor_adjusted
 from peerattn.evaluation.measures.groups import scores_by
+from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, nowcast_score, r2_out_of_sample, r2_within_period, rmse
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, quantile_portfolios
 from peerattn.evaluation.measures.pricing import pricing_errors
-from peerattn.evaluation.measures.scores import InformationCoefficient, ic, median_ape, percentage_errors, rank_ic, share_near
+from peerattn.evaluation.measures.valuation import median_ape, percentage_errors, share_near
 from peerattn.evaluation.pruning import head_importance, prune, pruning_curve
 from peerattn.evaluation.running.entries import supports
 from peerattn.evaluation.running.fitting import Failure

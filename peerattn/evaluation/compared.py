@@ -9,7 +9,9 @@ import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import ForecastTest
 from peerattn.evaluation.leak_audit.runner import Audit
-from peerattn.evaluation.measures.scores import ORDER_METRICS, InformationCoefficient, Scores, named_like_log, score
+from peerattn.evaluation.measures.information import InformationCoefficient
+from peerattn.evaluation.measures.scores import ORDER_METRICS, Scores, score
+from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import Failure
 from peerattn.evaluation.running.information import COMMON, OWN, PEERS

@@ -7,7 +7,8 @@ import pandas as pd
 
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.gains import labels_of
-from peerattn.evaluation.measures.scores import errors_of, rank_ic
+from peerattn.evaluation.measures.information import rank_ic
+from peerattn.evaluation.measures.scores import errors_of
 from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.panel.time_order import span_of
 

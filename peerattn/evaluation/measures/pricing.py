@@ -7,7 +7,7 @@ import pandas as pd
 from sklearn.utils import check_random_state
 
 from peerattn.evaluation.compared import Compared
-from peerattn.evaluation.measures.scores import NEAR, named_like_log, percentage_errors
+from peerattn.evaluation.measures.valuation import NEAR, named_like_log, percentage_errors
 from peerattn.exceptions import check_count, expect, validate_arguments
 from peerattn.models.industry import middle_of
 from peerattn.seeds import check_seed

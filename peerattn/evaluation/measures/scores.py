@@ -1,179 +1,15 @@
-"""The numbers of a comparison: rank correlations, errors of valuations, and every metric of every model on one common sample."""
+"""The numbers of a comparison: every metric of every model on one common sample."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import ForecastTest, MeanTest, OfPeriods, diebold_mariano, mean_error, mean_test
-from peerattn.evaluation.measures import metrics
-from peerattn.exceptions import validate_arguments
-from peerattn.scaling import ROUNDING
-from peerattn.types import LabelsLike, OutcomesLike
-
-NEAR = 0.15  # Kaplan and Ruback's share of valuations within 15 per cent of the price
-_LOG = re.compile(r"^(log|ln)_", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class InformationCoefficient(OfPeriods):
-    """Mean correlation of predictions with outcomes within periods, and the series it is the mean of.
-
-    Attributes
-    ----------
-    test : MeanTest
-        Of the mean against zero, as in :func:`diebold_mariano`.
-    by_period : Series
-        Correlation of each period that has one, in time order.
-    kind : str
-        "rank" (Spearman) or "linear" (Pearson).
-    """
-
-    test: MeanTest
-    by_period: pd.Series
-    kind: str = "rank"
-
-    @property
-    def n_periods(self) -> int:
-        """Number of periods with a correlation."""
-        return len(self.by_period)
-
-    @property
-    def icir(self) -> float:
-        """Mean over standard deviation of the series, not annualised; NaN where there is no deviation."""
-        spread = float(self.by_period.std())
-        return self.mean / spread if spread > ROUNDING * abs(self.mean) else float("nan")
-
-    def __repr__(self) -> str:
-        name = {"rank": "RankIC", "linear": "IC"}[self.kind]
-        if not self.n_periods:
-            return f"{name}(none: the predictions do not differ within any period)"
-        return f"{name}(mean={self.mean:.4f}, t={self._t_text}, periods={self.n_periods})"
-
-
-@validate_arguments
-def rank_ic(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: int = 1) -> InformationCoefficient:
-    r"""Return the rank information coefficient: the mean over periods of the Spearman correlation.
-
-    .. math::
-
-        \mathrm{IC} = \tfrac{1}{T} \sum_t
-            \operatorname{corr}_i(\operatorname{rank} y_{it}, \operatorname{rank} \hat y_{it})
-
-    Ties share their mean rank. The test of the mean is ``mean_test``: Student's t with an equal-weighted cosine variance.
-
-    Parameters
-    ----------
-    outcome, prediction : array-like of length n
-        Rows in which one is NaN are left out.
-    period : array-like of length n
-        Period labels; periods with fewer than two firms, or where either side is constant, have no
-        correlation.
-    horizon : int, default 1
-        Forecast horizon in periods, for the variance of the mean.
-
-    Returns
-    -------
-    InformationCoefficient
-
-    References
-    ----------
-    Spearman, C. (1904), American Journal of Psychology 15(1), 72–101. Grinold, R. and Kahn, R. (2000), Active Portfolio
-    Management, McGraw-Hill, ch. 6. Lazarus, E., Lewis, D., Stock, J. and Watson, M. (2018), HAR inference, Journal of
-    Business & Economic Statistics 36(4), 541–559.
-
-    Examples
-    --------
-    >>> rank_ic([1.0, 2.0, 3.0, 1.0, 2.0, 3.0], [0.1, 0.2, 0.3, 0.3, 0.2, 0.1], [1, 1, 1, 2, 2, 2])
-    RankIC(mean=0.0000, t=n/a (T=2, 12 needed), periods=2)
-    """
-    return _coefficient(outcome, prediction, period, horizon, "rank")
-
-
-@validate_arguments
-def ic(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: int = 1) -> InformationCoefficient:
-    r"""Return the information coefficient: the mean over periods of the Pearson correlation.
-
-    .. math:: \mathrm{IC} = \tfrac{1}{T} \sum_t \operatorname{corr}_i(y_{it}, \hat y_{it})
-
-    Parameters, t-statistic and references are those of :func:`rank_ic`.
-
-    Returns
-    -------
-    InformationCoefficient
-
-    Examples
-    --------
-    >>> ic([1.0, 2.0, 3.0], [0.1, 0.2, 0.3], [1, 1, 1])
-    IC(mean=1.0000, t=n/a (T=1, 12 needed), periods=1)
-    """
-    return _coefficient(outcome, prediction, period, horizon, "linear")
-
-
-def _coefficient(
-    y: OutcomesLike, prediction: OutcomesLike, period: LabelsLike, horizon: int, kind: str
-) -> InformationCoefficient:
-    m = metrics.moments_within(y, prediction, period, ranks=kind == "rank")
-    m = m[(m["xx"] > 0) & (m["yy"] > 0)]
-    series: pd.Series = m["xy"] / np.sqrt(m["xx"] * m["yy"])
-    return InformationCoefficient(mean_test(series, horizon), series, kind)
-
-
-def named_like_log(outcome: str) -> bool:
-    """Return whether an outcome is named like the log of an amount.
-
-    >>> [named_like_log(name) for name in ("log_pb", "ln_q", "logistics", "login_share")]
-    [True, True, False, False]
-    """
-    return bool(_LOG.search(outcome))
-
-
-@validate_arguments
-def percentage_errors(outcome: Any, prediction: OutcomesLike) -> np.ndarray:
-    r"""Return the errors of predicted logs in per cent of the level: ``exp(ŷ − y) − 1``.
-
-    Of a log multiple this is the implied price over the price, minus one: the fundamental cancels.
-
-    Parameters
-    ----------
-    outcome, prediction : array-like of length n
-        Natural logs; rows in which one is NaN are left out.
-
-    Returns
-    -------
-    ndarray
-        In decimals: 0.1 is a price overstated by 10 per cent.
-
-    Examples
-    --------
-    >>> percentage_errors(np.log([100.0, 50.0]), np.log([110.0, 25.0])).round(3).tolist()
-    [0.1, -0.5]
-    """
-    y, forecast = metrics.scored_rows(outcome, prediction)
-    return np.asarray(np.expm1(np.clip(forecast - y, -700, 700)))
-
-
-@validate_arguments
-def median_ape(outcome: Any, prediction: OutcomesLike) -> float:
-    """Return the median absolute percentage error of predicted logs, in decimals; see :func:`percentage_errors`.
-
-    >>> round(median_ape(np.log([100.0, 50.0, 10.0]), np.log([110.0, 25.0, 10.0])), 6)
-    0.1
-    """
-    return float(np.median(np.abs(percentage_errors(outcome, prediction))))
-
-
-@validate_arguments
-def share_near(outcome: Any, prediction: OutcomesLike) -> float:
-    """Return the share of predictions within 15 per cent of the level; see :func:`percentage_errors`.
-
-    >>> share_near(np.log([100.0, 50.0]), np.log([110.0, 25.0]))
-    0.5
-    """
-    return float(np.mean(np.abs(percentage_errors(outcome, prediction)) <= NEAR))
+from peerattn.evaluation.inference.forecast_tests import ForecastTest, diebold_mariano, mean_error, mean_test
+from peerattn.evaluation.measures.information import InformationCoefficient, ic, rank_ic
+from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.valuation import median_ape, share_near
 
 
 @dataclass(frozen=True)
@@ -244,12 +80,12 @@ class Scores:
 def errors_of(y: pd.Series, forecast: pd.Series, mean: pd.Series, period: pd.Series) -> dict[str, float]:
     """Return the metrics of a forecast's errors, by their keys in ``METRICS``."""
     return {
-        "r2_zero": metrics.r2_out_of_sample(y, forecast),
-        "r2_mean": metrics.r2_out_of_sample(y, forecast, mean),
-        "r2_within": metrics.r2_within_period(y, forecast, period),
-        "rmse": metrics.rmse(y, forecast),
-        "mae": metrics.mae(y, forecast),
-        "r2_mean_periods": metrics.r2_out_of_sample(y, forecast, mean, period),
+        "r2_zero": r2_out_of_sample(y, forecast),
+        "r2_mean": r2_out_of_sample(y, forecast, mean),
+        "r2_within": r2_within_period(y, forecast, period),
+        "rmse": rmse(y, forecast),
+        "mae": mae(y, forecast),
+        "r2_mean_periods": r2_out_of_sample(y, forecast, mean, period),
     }
 
 

@@ -9,6 +9,7 @@ from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
 from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures import scores
+from peerattn.evaluation.measures.valuation import named_like_log
 from peerattn.evaluation.report.words import few_periods
 from peerattn.exceptions import InputError, check_names
 from peerattn.render import MINUS, STARS, Table
@@ -54,7 +55,7 @@ def without_tests(compared: WithClaims, metrics: Sequence[str]) -> list[str]:
 
     Errors in per cent are added where the outcome is a log.
     """
-    if scores.named_like_log(compared.outcome) and "rmse" in metrics:
+    if named_like_log(compared.outcome) and "rmse" in metrics:
         at = metrics.index("rmse") + 1
         metrics = [*metrics[:at], *scores.LOG_METRICS, *metrics[at:]]
     few = len(compared.periods) < periods_needed(compared.horizon)

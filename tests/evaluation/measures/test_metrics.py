@@ -7,8 +7,8 @@ from scipy.stats import spearmanr
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 from peerattn.evaluation.inference.forecast_tests import mean_test
+from peerattn.evaluation.measures.information import ic, rank_ic
 from peerattn.evaluation.measures.metrics import mae, r2_out_of_sample, r2_within_period, rmse
-from peerattn.evaluation.measures.scores import ic, rank_ic
 from peerattn.exceptions import InputError
 
 

@@ -5,9 +5,16 @@ import pandas as pd
 import pytest
 
 from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
-from peerattn.evaluation.measures.metrics import mae, moments_within, r2_out_of_sample, r2_within_period, rmse
+from peerattn.evaluation.measures.information import ic, rank_ic
+from peerattn.evaluation.measures.metrics import (
+    mae,
+    moments_within,
+    r2_out_of_sample,
+    r2_within_period,
+    rmse,
+)
 from peerattn.evaluation.measures.portfolios import quantile_portfolios
-from peerattn.evaluation.measures.scores import ic, median_ape, rank_ic, share_near
+from peerattn.evaluation.measures.valuation import median_ape, share_near
 from peerattn.exceptions import InputError
 
 RNG = np.random.default_rng(0)

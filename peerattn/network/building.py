@@ -197,12 +197,16 @@ def _of_one_kind(index: pd.Index, argument: str) -> pd.Index:
 
 
 def _common_labels(indexes: Sequence[pd.Index]) -> pd.Index:
-    """Return every label that occurs in ``indexes`` once, sorted."""
+    """Return every label that occurs in ``indexes`` once, sorted where labels can be sorted."""
     if not indexes:
         return pd.Index([], dtype=str)
     # an empty index has no type of its own and would turn all labels into objects
     plain = [index for index in indexes if len(index)] or list(indexes[:1])
-    return _of_one_kind(plain[0].append(plain[1:]).unique(), "firms").sort_values()
+    everything = _of_one_kind(plain[0].append(plain[1:]).unique(), "firms")
+    try:
+        return everything.sort_values()
+    except TypeError:
+        return everything
 
 
 def _as_periods(keys: Iterable[Any]) -> pd.Index:

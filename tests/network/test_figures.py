@@ -21,6 +21,7 @@ from peerattn.network import (
     ties_plot,
 )
 from peerattn.network.figures.matrices import by_ties
+from peerattn.network.figures.ties import _apart
 from peerattn.render import svg
 
 
@@ -217,3 +218,11 @@ def test_whole_numbers_are_groups_without_decimals_and_axes_name_them() -> None:
     np.testing.assert_allclose(group_flows(network, dated), group_flows(network, fifths))
     with pytest.raises(InputError, match="the network has no periods"):
         flow_map(network.mean(), dated)
+
+
+@pytest.mark.parametrize("points", [np.zeros((5, 2)), np.random.default_rng(0).normal(size=(12, 2))])
+def test_names_do_not_overlap_wherever_their_points_are(points):
+    boxes = np.ones((len(points), 2))
+    moved = _apart(points, boxes)
+    lack = 1 - np.abs(moved - moved[:, None])
+    assert not ((lack > 1e-5).all(axis=2) & ~np.eye(len(points), dtype=bool)).any()

@@ -150,9 +150,12 @@ def _places(ties: list[tuple[int, int, float]], names: list[str], size: Array) -
 
 def _apart(points: Array, boxes: Array) -> Array:
     """Move points until their boxes (width, height) do not overlap: each pair along the side that needs less."""
+    order = np.arange(len(points))
     itself = np.eye(len(points), dtype=bool)
+    # points at one place must move to different sides
+    nudge = 1e-9 * np.sign(order - order[:, None])[:, :, None]
     for _ in range(2_000):
-        gap = points - points[:, None]
+        gap = points - points[:, None] + nudge
         lack = (boxes + boxes[:, None]) / 2 - np.abs(gap)
         overlap = (lack > 1e-6).all(axis=2) & ~itself
         if not overlap.any():

@@ -200,8 +200,7 @@ def r2_within_period(outcome: Any, prediction: OutcomesLike, period: LabelsLike)
     """
     codes, _ = sorted_periods(period)
     y, forecast, group = scored_rows(outcome, prediction, codes)
-    table = pd.DataFrame({"error": y - forecast, "total": y})
-    error, total = ((table - table.groupby(group).transform("mean")) ** 2).sum()
+    error, total = ((_within(value, group.astype(int)) ** 2).sum() for value in (y - forecast, y))
     return _share_saved(error, total)
 
 
@@ -212,17 +211,28 @@ def moments_within(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *
     within the period.
     """
     codes, periods = sorted_periods(period)
-    y, x, group = scored_rows(outcome, prediction, codes)
-    table = pd.DataFrame({"x": x, "y": y})
+    y, forecast, group = scored_rows(outcome, prediction, codes)
+    group = group.astype(int)
     if ranks:
-        table = table.groupby(group).rank()
-    found = table - table.groupby(group).transform("mean")
-    # zeros where they are rounding in all of the period
-    varied, size = ((part**2).groupby(group).transform("sum") for part in (found, table))
-    found = found.where(varied > 1e-24 * size, 0.0)
-    terms = {"n": 1, "xx": found["x"] ** 2, "xy": found["x"] * found["y"], "yy": found["y"] ** 2}
-    sums = pd.DataFrame(terms).groupby(group).sum()
-    return sums.set_index(periods[sums.index.astype(int)])
+        forecast, y = pd.DataFrame({"x": forecast, "y": y}).groupby(group).rank().to_numpy().T
+    n = np.bincount(group)
+    x = _deviations(forecast, group)
+    y = _deviations(y, group)
+    xx, xy, yy = (np.bincount(group, terms) for terms in (x * x, x * y, y * y))
+    sums = pd.DataFrame({"n": n, "xx": xx, "xy": xy, "yy": yy}, index=periods[: len(n)])
+    return sums[n > 0]
+
+
+def _deviations(value: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return deviations from the mean of the own group; zeros where they are rounding in all of the group."""
+    found = _within(value, group)
+    varies = np.bincount(group, found**2) > 1e-24 * np.bincount(group, value**2)
+    return found * varies[group]
+
+
+def _within(value: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """Return deviations from the mean of the own group."""
+    return value - (np.bincount(group, value) / np.maximum(np.bincount(group), 1))[group]
 
 
 def _share_saved(error: float, total: float) -> float:

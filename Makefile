@@ -28,11 +28,13 @@ report: $(STAMP)
 	wait $$!; simulated=$$?; echo; cat report/simulated.txt; \
 	echo; echo "your own file: .venv/bin/peerattn describe FILE"; exit $$((multiples + simulated))
 
+# mypy runs beside the tests, on what is left of the processors; its errors come last.
 test: $(STAMP)
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m ruff format --check -q peerattn tests benchmarks
-	.venv/bin/python -m mypy
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --numprocesses logical --maxprocesses 4 --dist worksteal
+	@.venv/bin/python -m mypy >.venv/types.txt 2>&1 & types=$$!; \
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q --numprocesses logical --maxprocesses 4 --dist worksteal; tests=$$?; \
+	wait $$types || { cat .venv/types.txt; exit 1; }; exit $$tests
 
 # Executes the course and the gallery; warnings are errors. What only it needs is installed on its first run.
 docs: .venv/made-docs-$(KEY)

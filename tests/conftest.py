@@ -58,8 +58,8 @@ def full_search() -> Callable[..., AbstractContextManager[None]]:
     """Return what makes searches usual inside a fixture, ``with full_search():``, heads of as much training as is needed."""
     usual = _usual()
 
-    def searching(n_seeds: int = 8, max_steps: int = 300) -> AbstractContextManager[None]:
-        options = TrainingOptions(n_seeds=n_seeds, max_steps=max_steps)
+    def searching(n_seeds: int = 8, max_steps: int = 300, max_draws: int = 5) -> AbstractContextManager[None]:
+        options = TrainingOptions(n_seeds=n_seeds, max_steps=max_steps, max_draws=max_draws)
         return patched_models(usual | {"learners.heads.learner.DEFAULT": options})
 
     return searching

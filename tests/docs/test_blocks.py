@@ -37,7 +37,7 @@ WITH_CODE = sorted(
     ]
 )
 #: Heads are trained further here: two pages print what is found.
-FOUND = {"n_seeds": 12, "max_steps": 300}
+FOUND = {"n_seeds": 12, "max_steps": 300, "max_draws": 1}
 FULL = {"README.md": FOUND, "tutorial.md": FOUND}
 #: Controls are fitted as readers fit them where the page prints their figures.
 PRINTS_CONTROLS = {*FULL, "valuation.md"}

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from importlib.metadata import version
 from typing import Any, cast, overload
@@ -24,7 +24,7 @@ from peerattn.evaluation.running.information import information_of
 from peerattn.evaluation.running.inputs import LABELS, comparison_panel, frames_by_outcome
 from peerattn.evaluation.running.nested import decomposition_of, placebo_gains, stack_among
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.evaluation.sample import Labels, as_return, panel_facts
+from peerattn.evaluation.sample import Labels, PanelFacts, as_return, panel_facts
 from peerattn.evaluation.splits import Split, WalkForward, gaps_of, horizon_of, split_of, split_words
 from peerattn.exceptions import Function, check_at_least, check_names, expect, validate_arguments
 from peerattn.models.forecasters import make_models, model_names, model_title
@@ -241,61 +241,84 @@ def compare(
     horizon = horizon_of(cv, panel, outcome_horizon)
     net = net_of_factors(panel, factors, task, outcome_horizon, reference, horizon)
     split = split_of(cv, net, horizon)
-    # ready names need the panel first: their titles name its industry
-    if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
-        models = make_models(models, task=task, industry=net.industry)
-        if baseline in model_names():
-            baseline = model_title(baseline, net.industry)
-    # fits depend on the dates that a longer horizon implies
-    dated = dated_by_horizon(net, task, horizon)
-    entries = entries_of(models, task, net, reference, gaps_of(dated, split.folds, task), horizon)  # type: ignore[arg-type]
-    stack = stack_among(entries, task, horizon) if decomposition else None
-    if baseline is None:
-        baseline = entries[0].name
-    check_names("baseline", "model", [baseline], [entry.name for entry in entries])
-    audited = _audited(audit, entries)
-    check_entries(entries, net, split.folds, horizon)
+    plan = _plan(models, net, split, task, reference, horizon, baseline, decomposition, audit)
     # what a report needs of the panel is looked up before the fits, so that what is wrong with it costs no time
     is_return, notes = as_return(net.outcome, net.y.to_numpy(dtype=float), is_return)
     if net.outcome != panel.outcome:
         notes.append(ADJUSTED)
-        # the words for the outcome are those of it net of factors
-        renamed = {panel.outcome: net.outcome}
-        labels = {renamed.get(name, name): words for name, words in (labels or {}).items()}
+        if labels is not None and panel.outcome in labels:  # the words for the outcome are those of it net of factors
+            others = {name: words for name, words in labels.items() if name != panel.outcome}
+            labels = {net.outcome: labels[panel.outcome]} | others
     facts = panel_facts(net, split.tested, groups, limits, market_value, labels)
     realised = factors_realised(factors, net, split.tested, task, outcome_horizon)
     facts = replace(facts, is_return=is_return, factors=realised, truth=_truth(X, net, split.tested))
     digest = panel_digest(net)
-    how = How(n_jobs, FoldStore(store, digest if dated is net else panel_digest(dated)), verbose)
-    found = _compared(entries, stack, baseline, audited, dated, split, how)
-    settings = _settings(split, net, digest)
-    found = replace(found, horizon=horizon, settings=settings, panel=facts, notes=(*found.notes, *notes))
-    if placebo and stack is not None and found.stack is not None:
-        gains = placebo_gains(stack, dated, split.folds, placebo, how._replace(kept=FoldStore()))
+    # fits depend on the dates that a longer horizon implies
+    key = digest if plan.panel is net else panel_digest(plan.panel)
+    how = How(n_jobs, FoldStore(store, key), verbose)
+    found = _compared(plan, how, facts, _settings(split, net, digest), notes)
+    if placebo and plan.stack is not None and found.stack is not None:
+        gains = placebo_gains(plan.stack, plan.panel, split.folds, placebo, how._replace(kept=FoldStore()))
         found = replace(found, placebo=gains)
     return found
 
 
-def _compared(
-    entries: list[Entry], stack: Entry | None, baseline: str, audited: set[str], panel: Panel, split: Split, how: How
-) -> Comparison:  # fmt: skip
-    """Fit and audit the models, and return how they compare."""
-    folds = split.folds
-    results = fit_all(entries, panel, folds, how)
-    failures = failures_of(entries, results)
+@dataclass(frozen=True)
+class _Plan:
+    """What is fitted, audited and tested."""
+
+    entries: list[Entry]
+    panel: Panel  # with the dates that a longer horizon implies
+    split: Split
+    task: Task
+    horizon: int
+    stack: Entry | None
+    baseline: str
+    audited: set[str]
+
+
+def _plan(
+    models: Models, panel: Panel, split: Split, task: Task, reference: ReferenceLike, horizon: int, baseline: str | None,
+    decomposition: bool, audit: bool | Sequence[str],
+) -> _Plan:  # fmt: skip
+    """Return which models are fitted, beside which stack; what they cannot do is an error before any is."""
+    # ready names need the panel first: their titles name its industry
+    if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
+        models = make_models(models, task=task, industry=panel.industry)
+        if baseline in model_names():
+            baseline = model_title(baseline, panel.industry)
+    known = dated_by_horizon(panel, task, horizon)
+    entries = entries_of(models, task, panel, reference, gaps_of(known, split.folds, task), horizon)  # type: ignore[arg-type]
+    stack = stack_among(entries, task, horizon) if decomposition else None
+    names = [entry.name for entry in entries]
+    if baseline is None:
+        baseline = names[0]
+    check_names("baseline", "model", [baseline], names)
+    audited = _audited(audit, entries)
+    check_entries(entries, panel, split.folds, horizon)
+    return _Plan(entries, known, split, task, horizon, stack, baseline, audited)
+
+
+def _compared(plan: _Plan, how: How, facts: PanelFacts, settings: dict[str, str], notes: list[str]) -> Comparison:
+    """Fit and audit the models, and return how they compare; ``notes`` are those on the outcome."""
+    panel = plan.panel
+    folds = plan.split.folds
+    results = fit_all(plan.entries, panel, folds, how)
+    failures = failures_of(plan.entries, results)
     errors = {failure.model: failure.error for failure in failures}
-    left = [entry for entry in entries if entry.name not in errors]
+    left = [entry for entry in plan.entries if entry.name not in errors]
     fits = {entry.name: [results[entry.name, k] for k in range(len(folds))] for entry in left}
     # models that failed leave the table, and may take the baseline with them
-    baseline, informed = _baseline_left(baseline, list(fits))
+    baseline, informed = _baseline_left(plan.baseline, list(fits))
     warned = warn_once([fits[name][k] for k in range(len(folds)) for name in fits])
-    audits = run_audits([e for e in left if e.name in audited], panel, split.cv, folds, how)
+    audits = run_audits([e for e in left if e.name in plan.audited], panel, plan.split.cv, folds, how)
     models = [_note(entry, fits[entry.name]) for entry in left]
-    nested = decomposition_of(stack, fits, models, errors)
+    nested = decomposition_of(plan.stack, fits, models, errors)
     return Comparison(
-        task=entries[0].task, outcome=panel.outcome, predictions=_predictions(panel, split.tested, fits),
+        task=plan.task, outcome=panel.outcome, horizon=plan.horizon, settings=settings, panel=facts,
+        predictions=_predictions(panel, plan.split.tested, fits),
         training_mean=np.concatenate([np.full(len(at), panel.y.iloc[train].mean()) for train, at in folds]),
-        models=tuple(models), baseline=baseline, notes=(*split.notes, *informed, *warned), failures=failures,
+        models=tuple(models), baseline=baseline, notes=(*plan.split.notes, *informed, *warned, *notes), failures=failures,
         networks={name: made[-1].network for name, made in fits.items() if made[-1].network is not None},
         profiles={name: made[-1].profile for name, made in fits.items() if made[-1].profile is not None},
         audit=audits, stack=nested.stack, undecomposed=nested.undecomposed, steps=nested.steps,

@@ -8,11 +8,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import Tensor
 
 from peerattn.exceptions import InputError
 from peerattn.models.attention.base import MOST, PanelStack
@@ -255,21 +256,23 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
         assert found is None or isinstance(found, TransformerLearner)
         return found
 
-    def _module(self) -> nn.ModuleList:
+    def _module(self) -> torch.nn.ModuleList:
         check_is_fitted(self, "stack_")
         learner = self._transformer
         if learner is None or not learner.spec.attends:
-            return nn.ModuleList()
+            return torch.nn.ModuleList()
         return learner.modules()
 
-    def _keep(self, module: nn.Module) -> None:
+    def _keep(self, module: torch.nn.Module) -> None:
         if self._transformer is not None:
             pruned = replace(self._transformer)
             pruned.keep(module)
             self.stack_ = replace(self.stack_, fitted=self.stack_.fitted | {TRANSFORMER: pruned})
         self._set_heads()
 
-    def _loss_sums(self, module: nn.ModuleList, X: PanelLike, y: OutcomesLike, **given: Any) -> Iterator[tuple[Tensor, int]]:
+    def _loss_sums(
+        self, module: torch.nn.ModuleList, X: PanelLike, y: OutcomesLike, **given: Any
+    ) -> Iterator[tuple[Tensor, int]]:
         """Yield the squared error of each cross-section's known outcomes, in units of training."""
         learner = self._transformer
         _, sections = self._gate_call(X, **given)

@@ -111,7 +111,7 @@ def future(subject: Subject) -> Found:
     gap = _gap(changed.fitted.predict(changed.X, y).iloc[first], subject.base.iloc[first])
     origin = show_label(subject.X.index[first[0]][1])
     wording = f"all characteristics after {origin} and all outcomes not known at it changed, model refitted"
-    return gap <= 1e-6 * subject.scale, f"{wording}: its predictions change by at most {gap:.2g}"
+    return gap <= _tolerance(subject), f"{wording}: its predictions change by at most {gap:.2g}"
 
 
 def _not_yet_known(subject: Subject, ahead: int) -> str:
@@ -166,7 +166,7 @@ def order_and_batch(subject: Subject) -> Found:
         found["training rows shuffled"] = subject.fit(rng.permutation(subject.train)).predict(X, y)
     gaps = {name: _gap(other.reindex(subject.base.index), subject.base) for name, other in found.items()}
     evidence = ", ".join(f"{name} {gap:.2g}" for name, gap in gaps.items())
-    return max(gaps.values()) <= 1e-6 * subject.scale, f"largest change of a prediction: {evidence}"
+    return max(gaps.values()) <= _tolerance(subject), f"largest change of a prediction: {evidence}"
 
 
 def sample(subject: Subject) -> Found:
@@ -199,7 +199,7 @@ def training_only(subject: Subject) -> Found:
     X = X.assign(**{str(name): x.where(first, 100 * x + 100) for name, x in numbers.items()})
     gap = _gap(subject.fitted.predict(X, subject.y)[first], subject.base[first])
     none = "no fitted part comes with the model, no column is standardised over all rows"
-    return gap <= 1e-6 * subject.scale, f"{none}; other tested periods times 100 change predictions by {gap:.2g}"
+    return gap <= _tolerance(subject), f"{none}; other tested periods times 100 change predictions by {gap:.2g}"
 
 
 def learning(subject: Subject) -> Found:
@@ -295,3 +295,7 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
 
 def _gap(found: pd.Series, base: pd.Series) -> float:
     return float(np.max(np.abs(found.to_numpy() - base.to_numpy())))
+
+
+def _tolerance(subject: Subject) -> float:
+    return 1e-6 * subject.scale

@@ -118,7 +118,8 @@ def _adjusted(y: pd.Series, firm: pd.Index, knowledge: Knowledge, factors: pd.Da
     """Return outcomes net of factors: a period's loadings are of rows whose outcomes were known from an earlier period on."""
     periods = knowledge.periods
     f = _of_rows(factors, y.index, periods[knowledge.row], horizon)
-    outcomes, _ = (as_numbers(what, values) for what, values in (("y", y), ("factors", f)))  # finite, both
+    outcomes = as_numbers("y", y)
+    as_numbers("factors", f)  # raises where some are infinite
     firms = pd.factorize(firm)[0]
     rows_of, learned_by = (pd.Series(at).groupby(at).indices for at in (knowledge.row, knowledge.known))
     found = np.full(len(y), np.nan)

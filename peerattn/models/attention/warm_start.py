@@ -54,6 +54,7 @@ class WarmStart:
         sections = model._training_sections(model._in_units(rows), panel)
         self.training = Training.of(sections, model._problem(True, False))
         self.sections = self.training.with_outcomes
+        # single precision: draws are compared to a twentieth of their spread
         self.sample = Sample(self.sections, model.stack_.with_heads().heads().terms, torch.float32, "cpu")
 
     @property

@@ -252,19 +252,15 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     """
     n_h = len(reference.h)
     both = torch.cat([reference.h, reference.mixing]).numpy()
-    values = given
-    if isinstance(given, Mapping):
-        values = list(given.values())
     if isinstance(given, str):
         check_one_of(bandwidth=(given, [NORMAL_REFERENCE, *CRITERIA]))
-        values = both
-    with reworded(f"bandwidth must be a number, an array or a dict of numbers, got {given!r}", kinds=(TypeError, ValueError)):
-        values = np.asarray(values, dtype=float)
-    if isinstance(given, Mapping):
+    elif isinstance(given, Mapping):
+        values = _numbers(given, list(given.values()))
         named = [str(name) for name in given]
         check_names("bandwidth", "column of the regression", named, names)
         both[[list(names).index(name) for name in named]] = values
     else:
+        values = _numbers(given, given)
         if not values.ndim:  # one number for all characteristics
             values = np.full(n_h, values)
         if values.shape not in ((n_h,), (len(both),)):
@@ -279,6 +275,12 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
     if not ((mixing >= 0) & (mixing <= 1)).all():
         raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing.tolist()}.")
     return Bandwidths(torch.tensor(h), torch.tensor(mixing))
+
+
+def _numbers(given: Any, values: Any) -> np.ndarray:
+    """Return the values of a bandwidth that was given as numbers."""
+    with reworded(f"bandwidth must be a number, an array or a dict of numbers, got {given!r}", kinds=(TypeError, ValueError)):
+        return np.asarray(values, dtype=float)
 
 
 def _quantiles(x: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -73,7 +73,8 @@ def selected(
         fallback = min(credible, key=lambda k: losses[k])
         base = added[fallback]
         # heads are tested beyond the best fallback, too, as peers are beyond the models before them in a stack
-        least = t_threshold(CLEAR, len(_clustered(base[:, 0], later)), n_fits)
+        # the best of several fits of noise has a larger t than one
+        least = t_threshold(CLEAR, _n_clusters(later), n_fits)
         standalone = [factor(each, own, later, loss, common, least) for each in added[:n_fits]]
         beyond = [factor(each - base, own + base, later, loss, common, least) for each in added[:n_fits]]
         clear = [k for k in range(n_fits) if standalone[k] > 0 and beyond[k] > 0]
@@ -150,6 +151,13 @@ def _clustered(terms: np.ndarray, later: Sequence[CrossSection]) -> np.ndarray:
     if len(later) < FEW_PERIODS:
         return terms
     return np.bincount(section_numbers(later), terms)
+
+
+def _n_clusters(later: Sequence[CrossSection]) -> int:
+    """Return the number of terms of :func:`_clustered`."""
+    if len(later) < FEW_PERIODS:
+        return sum(len(section.focal) for section in later)
+    return len(later)
 
 
 def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection]) -> float:

@@ -15,6 +15,9 @@ from peerattn.render import Regression
 from peerattn.seeds import check_seed
 from peerattn.types import OutcomesLike
 
+MOVED = 50  # firms that are moved by default, at least; all where they are fewer
+FEWEST_BATCHES = 10
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MarginalEffects(Regression):
@@ -46,7 +49,7 @@ class MarginalEffects(Regression):
         if self.draws.empty:
             return [unit, "No standard errors: pass y for refits."]
         n = self.draws.shape[1]
-        note = f"Standard errors over {n} refits, each without one of {n} {self.left_out}."
+        note = f"Standard errors over {n} refits, each without one of {n} {self.left_out}, and of the draw of firms."
         if self.n_empty:
             note += f" {self.n_empty} of them found no peers."
         return [unit, note]
@@ -63,7 +66,7 @@ def marginal_effects(
     characteristics: Sequence[str] | None = None,
     codes: Sequence[str] | None = None,
     step: float = 0.1,
-    n_batches: int = 10,
+    n_batches: int | None = None,
     n_refits: int = 8,
     random_state: int = 0,
     **options: Any,
@@ -98,8 +101,9 @@ def marginal_effects(
         Columns; default: all numbers, and all other columns.
     step : float, default 0.1
         Of the differences, in standard deviations.
-    n_batches : int, default 10
-        Groups of firms, each of 2 % of all, that are moved one after the other; firms are drawn at random.
+    n_batches : int, optional
+        Groups of firms, each of 2 % of all, that are moved one after the other; firms are drawn at random. Default: every firm by
+        itself where there are at most 50, else ten groups, or those of 50 firms where these are more.
     n_refits : int, default 8
         Refits, each without one of as many blocks of periods (without one of as many groups of firms, where there are fewer
         than two periods a block).
@@ -121,12 +125,13 @@ def marginal_effects(
     Notes
     -----
     Costs two networks for each characteristic and batch (one for each code and batch), for the model and every refit. Firms of a
-    batch move together, which adds a share of about 2 % of the effect on each other. Standard errors are those of the
-    delete-a-group jackknife. Effects describe what the model weighs, not what causes a firm to be a peer.
+    batch move together, which adds a share of about 2 % of the effect on each other. Variances are those of the
+    delete-a-group jackknife plus, where not all firms are moved, that of the draw of firms. Effects describe what the model weighs, not what causes a firm to be a peer.
 
     References
     ----------
     Künsch (1989), "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17.
+    Cochran (1977), *Sampling Techniques*, chapter 6.
 
     Examples
     --------
@@ -156,24 +161,25 @@ def marginal_effects(
         labels = [name for name in rows if name not in numbers]
     check_names("characteristics", "column", (*numbers, *labels), rows.columns)
     check_share(step=step)
-    check_count(n_batches=n_batches)
+    if n_batches is not None:
+        check_count(n_batches=n_batches)
     check_seed(random_state)
     moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)
     found = moves.effects(model)
     if found is None:
         raise InputError("model: its network in this cross-section is empty: no weight can change.")
-    if not found.any():
+    if not found["effect"].any():
         why = "Without outcomes the peers of a kernel or an industry model are training rows, which do not move"
         raise InputError(f"outcomes: no weight changes when peers do. {why}; pass the outcomes of the cross-section.")
     if y is None:
-        return _with_errors(found, [], "blocks of periods", moves.pairs)
+        return _with_errors(found, [], "blocks of periods", moves)
     check_at_least(2, n_refits=n_refits)
     check_count(n_refits=n_refits)
     groups, left_out = _jackknife_groups(panel, n_refits, random_state)
     values = as_panel(X, y).y.to_numpy()
     kept = (groups != group for group in range(n_refits))
     draws = [moves.effects(clone(model).fit(X[at], values[at])) for at in kept]
-    return _with_errors(found, draws, left_out, moves.pairs)
+    return _with_errors(found, draws, left_out, moves)
 
 
 def _jackknife_groups(panel: Panel, n_groups: int, seed: int) -> tuple[np.ndarray, str]:
@@ -186,16 +192,17 @@ def _jackknife_groups(panel: Panel, n_groups: int, seed: int) -> tuple[np.ndarra
     return (dealt % n_groups)[firm], "groups of firms"
 
 
-def _with_errors(found: pd.Series, draws: Sequence[pd.Series | None], left_out: str, n_pairs: int) -> MarginalEffects:
-    """Return effects with the standard errors of the delete-a-group jackknife."""
+def _with_errors(found: pd.DataFrame, draws: Sequence[pd.DataFrame | None], left_out: str, moves: "_Moves") -> MarginalEffects:
+    """Return effects with the standard errors of the delete-a-group jackknife and of the draw of firms."""
     n = len(draws)
-    peers = {k: draw for k, draw in enumerate(draws) if draw is not None}
+    peers = {k: draw["effect"] for k, draw in enumerate(draws) if draw is not None}
     # where a refit found no peers its effects are zero
     frame = pd.DataFrame(peers, found.index).reindex(columns=range(n), fill_value=0.0)
-    errors = frame.std(axis=1, ddof=0).astype(float) * np.sqrt(max(n - 1, 0))
-    p = pd.Series(2 * stats.t.sf(np.abs(found / errors.where(errors > 0)), max(n - 1, 1)), index=found.index)
+    # every refit moves the same firms: which were drawn is not in the jackknife
+    errors = np.sqrt(frame.var(axis=1, ddof=0).astype(float) * max(n - 1, 0) + found["variance"])
+    p = pd.Series(2 * stats.t.sf(np.abs(found["effect"] / errors.where(errors > 0)), max(n - 1, 1)), index=found.index)
     return MarginalEffects(
-        params=found, std_errors=errors, pvalues=p, nobs=n_pairs, rsquared=float("nan"), freedom=max(n - 1, 1),
+        params=found["effect"], std_errors=errors, pvalues=p, nobs=moves.pairs, rsquared=float("nan"), freedom=max(n - 1, 1),
         draws=frame, left_out=left_out, n_empty=n - len(peers),
     )  # fmt: skip
 
@@ -204,7 +211,7 @@ class _Moves:
     """One cross-section, and the networks of a model in which some of its firms are moved."""
 
     def __init__(
-        self, rows: pd.DataFrame, numbers: list[str], codes: list[str], step: float, n_batches: int, seed: int,
+        self, rows: pd.DataFrame, numbers: list[str], codes: list[str], step: float, n_batches: int | None, seed: int,
         options: dict[str, Any],
     ) -> None:  # fmt: skip
         self.rows = rows
@@ -215,9 +222,12 @@ class _Moves:
         n = len(rows)
         rng = np.random.default_rng(seed)
         size = max(1, n // 50)
+        if n_batches is None:
+            n_batches = max(FEWEST_BATCHES, -(-min(n, MOVED) // size))
         by_firm = np.argsort(pd.factorize(self.firms, sort=True)[0])  # the same draws in any order of the rows
         order = by_firm[rng.permutation(n)[: size * n_batches]]
         self.batches = np.array_split(order, max(1, len(order) // size))
+        self.order = order
         self.pairs = len(order) * (n - 1)
         to = rows.index[by_firm]
         self.drawn = {code: rows[code].iloc[by_firm[rng.permutation(n)]].set_axis(to).loc[rows.index] for code in codes}
@@ -242,8 +252,8 @@ class _Moves:
         found[batch] = np.nan
         return found
 
-    def effects(self, model: Any) -> pd.Series | None:
-        """Return the effects in shares of the mean weight; None where the network is empty."""
+    def effects(self, model: Any) -> pd.DataFrame | None:
+        """Return the effects in shares of the mean weight, and the variance of their draw of firms; None of an empty network."""
         base = self.weights(model, self.rows)
         mean = float(np.nanmean(np.abs(base)))
         if not mean > 0:
@@ -258,12 +268,25 @@ class _Moves:
                 changes[:, batch] = (next(ends) - next(ends)) / (2 * self.step)
             # up or down is further away, by the side on which the peer is
             further = np.sign(x.to_numpy()[None, :] - x.to_numpy()[:, None])
-            found[f"{name}, level of the peer"] = np.nanmean(changes)
-            found[f"{name}, distance"] = np.nanmean(further * changes)
+            found[f"{name}, level of the peer"] = self._over_firms(changes)
+            found[f"{name}, distance"] = self._over_firms(further * changes)
         for name, drawn in self.drawn.items():
             old, new = (column.to_numpy(dtype=object) for column in (self.rows[name], drawn))
             gained = (old[:, None] == new).astype(float) - (old[:, None] == old)  # -1: the code is lost
             for batch in self.batches:
                 changes[:, batch] = self.moved(model, name, drawn, batch) - base[:, batch]
-            found[f"same {name}"] = np.nanmean(np.where(gained == 0, np.nan, gained * changes))
-        return pd.Series(found) / mean
+            found[f"same {name}"] = self._over_firms(np.where(gained == 0, np.nan, gained * changes))
+        return pd.DataFrame.from_dict(found, "index", columns=["effect", "variance"]) / [mean, mean**2]
+
+    def _over_firms(self, changes: np.ndarray) -> tuple[float, float]:
+        """Return the mean over pairs, and its variance as a ratio of sums over the firms that were drawn (Cochran 1977)."""
+        of_moved = changes[:, self.order]
+        sums = np.nansum(of_moved, axis=0)
+        counts = np.isfinite(of_moved).sum(axis=0)
+        total = counts.sum()
+        if not total:
+            return np.nan, np.nan
+        k = len(sums)
+        left = sums - sums.sum() / total * counts
+        unseen = 1 - k / len(self.rows)
+        return float(sums.sum() / total), float(unseen * k / max(k - 1, 1) * (left @ left) / total**2)

@@ -81,12 +81,12 @@ class RowTensors:
 
     def at(self, places: Tensor) -> Self:
         """Return the rows (of the one cross-section that this is) at these places, (B, n); −1 is padding."""
+        taken = places.clamp(min=0)
+        rows = self._each(lambda values: values[0][taken])
         there = places >= 0
-        rows = self._each(lambda values: values[0][places.clamp(min=0)])
-        identity = rows.identity.masked_fill(~there, NO_IDENTITY)
         return replace(
             rows,
-            identity=identity,
+            identity=rows.identity.masked_fill(~there, NO_IDENTITY),
             log_weight=rows.log_weight.masked_fill(~there, NO_PEER),
             may_be_attended=rows.may_be_attended & there,
         )
@@ -242,8 +242,10 @@ def with_null_peer(bias: Tensor) -> Tensor:
 def _places(sizes: np.ndarray, group: Sequence[int], rows: Sequence[np.ndarray], device: str | torch.device) -> Tensor:
     """Return the numbers of these rows of each cross-section among all rows, (B, n); −1 is padding."""
     first = np.cumsum(sizes) - sizes
-    at = [torch.as_tensor(first[k] + some, device=device) for k, some in zip(group, rows, strict=True)]
-    return pad_sequence(at, batch_first=True, padding_value=-1)
+    places = np.full((len(rows), max(map(len, rows))), -1)
+    for line, k, some in zip(places, group, rows, strict=True):
+        line[: len(some)] = first[k] + some
+    return torch.as_tensor(places, device=device)
 
 
 def _padded(blocks: Sequence[np.ndarray | None], dtype: torch.dtype, device: Any) -> Tensor | None:

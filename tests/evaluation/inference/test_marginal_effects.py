@@ -22,7 +22,7 @@ def test_the_effects_of_a_gaussian_kernel_are_its_derivatives():
     h = np.array([0.7, 1.6])
     model = NadarayaWatsonRegressor(bandwidth=h).fit(NUMBERS, PANEL.y)
     here = last(NUMBERS)
-    found = marginal_effects(model, NUMBERS, outcomes=last(PANEL.y), n_batches=24, step=0.01)
+    found = marginal_effects(model, NUMBERS, outcomes=last(PANEL.y), step=0.01)  # all firms, by default
     x = here.to_numpy()
     gap = x[None] - x[:, None]
     scores = np.exp(-0.5 * ((gap / h) ** 2).sum(axis=2))
@@ -58,7 +58,8 @@ def test_the_effect_of_a_shared_code_in_industry_means_is_the_weight_it_brings()
 @pytest.mark.parametrize("model", [CrossSectionalRidge(), NadarayaWatsonRegressor()])
 def test_standard_errors_over_refits_for_signed_networks_too(model):
     fitted = model.fit(NUMBERS, PANEL.y)
-    found = marginal_effects(fitted, NUMBERS, PANEL.y, outcomes=last(PANEL.y), n_batches=3, n_refits=4, random_state=1)
+    options = {"outcomes": last(PANEL.y), "characteristics": ["x1"]}
+    found = marginal_effects(fitted, NUMBERS, PANEL.y, n_refits=4, random_state=1, **options)
     spread = found.draws.to_numpy()
     by_hand = np.sqrt(3 / 4 * ((spread - spread.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
     np.testing.assert_allclose(found.std_errors, by_hand)
@@ -67,6 +68,15 @@ def test_standard_errors_over_refits_for_signed_networks_too(model):
     few = NUMBERS[NUMBERS.index.get_level_values("period") > "2001-05"]
     short = marginal_effects(fitted, few, PANEL.y[few.index], outcomes=last(PANEL.y), n_batches=1, n_refits=3)
     assert short.left_out == "groups of firms"
+
+
+def test_standard_errors_contain_the_draw_of_firms():
+    model = NadarayaWatsonRegressor(bandwidth=1.0).fit(NUMBERS, PANEL.y)
+    options = {"outcomes": last(PANEL.y), "characteristics": ["x1"], "n_batches": 6, "n_refits": 2}
+    found = [marginal_effects(model, NUMBERS, PANEL.y, **options, random_state=seed) for seed in range(8)]
+    of_draws = pd.concat([one.params for one in found], axis=1).std(axis=1)
+    errors = pd.concat([one.std_errors for one in found], axis=1).mean(axis=1)
+    assert (errors > 0.6 * of_draws).all() and (errors < 2.5 * of_draws).all()
 
 
 def test_what_cannot_be_measured_is_refused():

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.optimize import brentq
 
 from peerattn import WalkForward, compare
 from peerattn.evaluation import factor_adjusted
@@ -30,7 +31,7 @@ def panel(seed=0, n=N, noise=0.5):
 
 
 def by_hand(y, f, firm, year):
-    """Vasicek's loadings of one firm and year, from statsmodels' regressions of earlier years."""
+    """Vasicek's loadings of one firm and year, from statsmodels' regressions of earlier years; the spread of Paule and Mandel."""
     slopes, variances, names = [], [], []
     for name, own in y.groupby("firm"):
         own = own.droplevel("firm").dropna()
@@ -43,10 +44,16 @@ def by_hand(y, f, firm, year):
     if len(names) < 2:
         return None
     b, v = np.array(slopes), np.array(variances)
-    w = 1 / v
-    mean = (w * b).sum(0) / w.sum(0)
-    Q = (w * (b - mean) ** 2).sum(0)
-    tau = np.maximum(0, (Q - (len(b) - 1)) / (w.sum(0) - (w**2).sum(0) / w.sum(0)))
+
+    def mean_of(spread, k):
+        weight = 1 / (v[:, k] + spread)
+        return weight @ b[:, k] / weight.sum()
+
+    def excess(spread, k):
+        return ((b[:, k] - mean_of(spread, k)) ** 2 / (v[:, k] + spread)).sum() - (len(b) - 1)
+
+    tau = np.array([brentq(excess, 0, 100, args=(k,), xtol=1e-14) if excess(0, k) > 0 else 0.0 for k in range(2)])
+    mean = np.array([mean_of(tau[k], k) for k in range(2)])
     if firm not in names:
         return mean
     k = names.index(firm)
@@ -75,6 +82,19 @@ def test_what_is_left_is_nearly_net_of_true_loadings():
     late = y.index.get_level_values("period") > 2012
     net = factor_adjusted(y, f)
     assert ((net - true)[late] ** 2).mean() < 0.25 * ((y - true)[late] ** 2).mean()
+
+
+def test_calm_firms_with_small_loadings_do_not_stand_for_all():
+    rng = np.random.default_rng(0)
+    beta = rng.uniform(0.4, 1.6, 200)
+    noise = np.exp(3 * (beta - 1)) * 0.05  # volatile firms have large loadings
+    market = pd.DataFrame({"market": 0.05 * rng.normal(size=61)}, index=range(61))
+    y = beta[:, None] * market["market"].to_numpy() + noise[:, None] * rng.normal(size=(200, 61))
+    y = pd.Series(y.ravel(), pd.MultiIndex.from_product([range(200), range(61)], names=["firm", "period"]))
+    y.loc[(999, 60)] = 0.0  # a new firm
+    used = (y - factor_adjusted(y, market)).xs(60, level="period") / market["market"].iloc[-1]
+    assert used[999] == pytest.approx(beta.mean(), abs=0.15)  # .55 with weights of the sampling variances alone
+    assert used.drop(999).mean() == pytest.approx(beta.mean(), abs=0.15)
 
 
 def test_nothing_of_a_later_period_enters():

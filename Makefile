@@ -61,7 +61,7 @@ $(STAMP):
 	fi; \
 	echo "Making .venv with $$($$found --version); the first time takes some minutes."; \
 	$$found -m venv --clear .venv
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-user --constraint constraints.txt --editable '.[dev]'
+	@.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --no-user --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 release: $(STAMP)

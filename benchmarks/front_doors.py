@@ -72,6 +72,7 @@ def right_ones(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]
     losses = pd.DataFrame({"a": (panel.y + 1) ** 2, "b": panel.y**2}).groupby("period").mean()
     given = {
         "X": X, "y": y, "outcome": y, "outcomes": y, "prediction": predicted, "baseline_prediction": 0 * y,
+        "series": losses["b"],
         "loss": (y - predicted) ** 2, "baseline_loss": y**2, "losses": losses, "cluster": firms, "returns": losses["b"],
         "firm": firms, "period": periods, "model": industry, "against": "industry", "estimator": industry, "models": models,
         "codes": codes, "groups": codes, "column": codes, "network": network, "first": network, "second": network,

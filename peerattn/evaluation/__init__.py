@@ -5,7 +5,7 @@ from peerattn.evaluation.compare import compare
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
-from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, diebold_mariano
+from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, MeanTest, diebold_mariano, mean_test
 from peerattn.evaluation.inference.influence import Influence, influence
 from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
 from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marginal_effects
@@ -32,7 +32,8 @@ __all__ = [
     "Comparisons", "ConfidenceSet", "describe_panel", "diebold_mariano", "DieboldMariano", "nowcast_score", "factor_adjusted",
     "Failure", "fama_macbeth", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance",
     "ic", "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "mae", "marginal_effects", "MarginalEffects",
-    "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms", "PanelDescription", "percentage_errors",
-    "pricing_errors", "prune", "pruning_curve", "quantile_portfolios", "QuantilePortfolios", "r2_out_of_sample",
-    "r2_within_period", "rank_ic", "rmse", "scores_by", "share_near", "ShortPanelWarning", "supports", "WalkForward",
+    "mean_test", "MeanTest", "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms",
+    "PanelDescription", "percentage_errors", "pricing_errors", "prune", "pruning_curve", "quantile_portfolios",
+    "QuantilePortfolios", "r2_out_of_sample", "r2_within_period", "rank_ic", "rmse", "scores_by", "share_near",
+    "ShortPanelWarning", "supports", "WalkForward",
 ]  # fmt: skip

@@ -57,7 +57,7 @@ class PanelDescription(Shown):
         special = {"N": "", "Between firms": ".2f", "Missing": ".1%"}
         rows = [(self.names[str(name)], int(count), *rest) for name, count, *rest in self.frame.itertuples()]
         formats = [special.get(head, "#.3g") for head in heads]
-        size = f"{self.n_firms:,} firms, {self.n_periods} periods"
+        size = f"{self.n_firms:,} firms, {self.n_periods} period{'s' * (self.n_periods != 1)}"
         notes = [f"{size}. Between firms: share of the variance that firms' means explain."]
         notes += [f"{self.names[name]}: {wording.rstrip('.')}." for name, wording in self.definitions.items()]
         return Table(title, ("Variable", *heads), rows, "l" + "r" * len(heads), ("", *formats), notes)

@@ -120,7 +120,11 @@ def peer_weights(
     if len(y) != len(X_train):
         raise InputError(f"y_train has {len(y)} outcomes for the {len(X_train)} rows of X_train.")
     firms, periods = _labels(X, firm, period)
-    peers, group = _peers(*_labels(X_train, firm, period), by)
+    learned, learned_in = _labels(X_train, firm, period)
+    peers, group = _peers(learned, learned_in, by)
+    if by == "row" and learned_in is not None:
+        # peers are "firm period", which is text, and labels of a network have one type
+        firms = pd.Index([show_label(label) for label in firms])
     if top_k is None:
         check_memory(8.0 * len(X) * len(peers), f"weights of {len(X):,} rows", "keep the strongest only, top_k=.")
     fitted = f"X_train, y_train: expected the rows that {type(model).__name__} was fitted on"

@@ -163,8 +163,8 @@ class TwoStage(Regression):
         (MacKinnon, Nielsen and Webb 2023), ``(G − 1) / G Σ_g (b₋g − b)²``, effects absorbed anew. k counts regressors and
         absorbed effects, but not effects nested in clusters. NaN where a variance clustered two ways comes out negative.
     pvalues : Series
-        Two-sided, Student's t with ``freedom`` degrees of freedom; with ``n_bootstrap`` by the wild cluster bootstrap
-        (of the instrumented column: the Anderson–Rubin test's).
+        Two-sided, Student's t with ``freedom`` degrees of freedom; with ``n_bootstrap`` by the wild cluster bootstrap. Where a
+        column is instrumented, its own is the bootstrap's (of the Anderson–Rubin test), and the others are Student's t.
     freedom : int
         Degrees of freedom of t: G − 1 (of the smaller number of clusters), or n − k without clusters.
     nobs : int
@@ -214,10 +214,13 @@ class TwoStage(Regression):
             counted = (f"{name} ({count:,} clusters)" for name, count in self.clusters.items())
             kind = f"clustered by {' and '.join(counted)}"
         found = self.identification
-        by = f"{len(self.instruments)} columns ({', '.join(self.instruments)}): {found and found.wording()}"
+        tested = f" of {self.instrumented}" if self.instrumented else "s"
+        n = len(self.instruments)
+        by = f"{n} column{'s' * (n != 1)} ({', '.join(self.instruments)}): {found and found.wording()}"
         notes = [
             (True, f"Standard errors {kind}; t with {self.freedom:,} degrees of freedom."),
-            (self.n_bootstrap, f"P values: wild cluster bootstrap, {self.n_bootstrap:,} draws, the null imposed."),
+            (self.n_bootstrap, f"P value{tested}: wild cluster bootstrap, {self.n_bootstrap:,} draws, the null imposed."),
+            (self.n_bootstrap and self.instrumented, "Other p values: Student's t, for which the bootstrap has no test here."),
             (self.effects, f"Absorbed: {' and '.join(self.effects)} effects."),
             (self.instrumented and found, f"{self.instrumented} is instrumented by {by}"),
             (self.dropped, f"Left out as combinations of others: {', '.join(self.dropped)}."),
@@ -312,7 +315,7 @@ class _Equation:
         return np.asarray((1 - 1 / len(labels)) * (shift.T @ shift))
 
     def bootstrapped(self, cluster: np.ndarray, **options: Any) -> np.ndarray:
-        """Return p values by the wild cluster bootstrap; of exogenous columns beside W there is no test that holds."""
+        """Return p values by the wild cluster bootstrap; NaN of exogenous columns beside W, where no test holds."""
         p_of = partial(wild_cluster_p, self.target, cluster=cluster, weight=self.weight, effects=self.effects, **options)
         if self.Z.shape[1]:  # the Anderson–Rubin regression
             return np.r_[np.full(self.X.shape[1], np.nan), p_of(X=self.X, Z=self.Z)]
@@ -364,7 +367,8 @@ def two_stage(
     errors = np.sqrt(np.where(np.diag(cov) >= 0, np.diag(cov), np.nan))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)
     if n_bootstrap:
-        p = eq.bootstrapped(config["clusters"][:, 0], n_draws=n_bootstrap, random_state=random_state)
+        drawn = eq.bootstrapped(config["clusters"][:, 0], n_draws=n_bootstrap, random_state=random_state)
+        p = np.where(np.isnan(drawn), p, drawn)
     found = None
     if eq.Z.shape[1]:
         found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, weight, config, float(eq.back[-1, -1]))

@@ -164,7 +164,10 @@ def positive(network: Net) -> Net:
 
 
 def peer_average(network: Network, values: Values) -> Values:
-    """Return each focal firm's weighted sum of its peers' values, ``Σ_j w_ij x_j``, by label; NaN where one is missing."""
+    """Return each focal firm's weighted sum of its peers' values, ``Σ_j w_ij x_j``, by label.
+
+    It is 0 of a firm without peers (``network.isolates``), and NaN where a value is missing.
+    """
     if isinstance(values, pd.Series):
         return pd.Series(peer_average(network, values.to_frame()).iloc[:, 0], name=values.name)
     expect(isinstance(values, pd.DataFrame), "W @ x", "a Series or frame labelled by firm", type(values).__name__)

@@ -95,7 +95,7 @@ class Regression(Shown):
         rows = list(self.to_frame().rename(index=str).itertuples(name=None))
         fit = "" if np.isnan(self.rsquared) else f", R² {self.rsquared:.3f}"
         heads = ("", "Parameter", "Std. Err.", "T-stat", "P-value", "Lower CI", "Upper CI")
-        formats = ("", ".4g", ".2g", ".2f", ".3f", ".4g", ".4g")
+        formats = ("", "#.4g", "#.3g", ".2f", ".3f", "#.4g", "#.4g")
         notes = [f"{self.nobs:,} observations{fit}.", *self._footnotes()]
         return Table(self.title, heads, rows, formats=formats, footnotes=notes)
 

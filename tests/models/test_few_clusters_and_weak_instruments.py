@@ -97,6 +97,13 @@ def test_linear_in_means_with_few_clusters():
     x = net(X).to_numpy()
     p = wild_cluster_p(net(y).to_numpy(), x[:, 1:], x[:, :1], index.get_level_values(0), effects=groups, n_draws=199)
     assert model.results_.pvalues["size"] == pytest.approx(p) and "wild cluster bootstrap" in str(model.summary())
+    # beside an instrumented column only that one has a test by the bootstrap
+    ring = pd.DataFrame(np.roll(np.eye(6), 1, axis=1) / 2 + np.roll(np.eye(6), 2, axis=1) / 2, range(6), range(6))
+    plain, drawn = (LinearInMeansRegressor(network=ring, n_bootstrap=n).fit(X, y).results_ for n in (0, 99))
+    others = ["size", "lev"]
+    pd.testing.assert_series_equal(drawn.pvalues[others], plain.pvalues[others])
+    assert drawn.pvalues["peers' outcome"] != plain.pvalues["peers' outcome"]
+    assert "Other p values: Student's t" in " ".join(str(drawn).split())
     with pytest.raises(InputError, match="clusters of one kind"):
         LinearInMeansRegressor(n_bootstrap=9, cluster=("firm", "period")).fit(X, y)
 

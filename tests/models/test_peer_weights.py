@@ -131,6 +131,17 @@ def test_by_firm_and_the_strongest(rows):
     )
 
 
+def test_rows_of_firms_with_numbers():
+    index = pd.MultiIndex.from_product([range(10001, 10005), range(2001, 2006)], names=["firm", "period"])
+    rng = np.random.default_rng(0)
+    X, y = pd.DataFrame(rng.normal(size=(20, 2)), index, columns=["a", "b"]), pd.Series(rng.normal(size=20), index)
+    now = X.xs(2005, level="period", drop_level=False)
+    model = LinearRegression().fit(X, y)
+    network = peer_weights(model, now, X, y, by="row")
+    assert network.firms.tolist() == ["10001", "10002", "10003", "10004"] and "10001 2005" in network.reference
+    np.testing.assert_allclose(network.matrix() @ y.to_numpy(), model.predict(now))
+
+
 def test_arrays_and_peer_models(rows):
     X, y = rows
     model = Ridge().fit(X.to_numpy(), y)

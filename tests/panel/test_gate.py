@@ -268,6 +268,17 @@ def test_a_code_that_names_the_firm_is_refused():
         fit_gate(X, codes=["ticker"])
 
 
+def test_a_code_that_changes_over_time_is_no_identity():
+    """Forty firms in twenty industries, of others in later years: 40 levels, and 20 in each year."""
+    index = pd.MultiIndex.from_product([range(40), range(2001, 2011)], names=["firm", "period"])
+    firm, year = (index.get_level_values(name).to_numpy() for name in ("firm", "period"))
+    industry = [f"I{k}" for k in firm % 20 + 20 * (year > 2005)]
+    X = pd.DataFrame({"size": np.arange(400.0), "industry": industry}, index)
+    fit_gate(X)
+    with pytest.raises(InputError, match="'industry' has 80 levels for 40 firms"):
+        fit_gate(X.assign(industry=[f"I{k}" for k in firm + 40 * (year > 2005)]))
+
+
 def test_levels_are_counted_over_the_firms_that_answer_too():
     """Twelve firms in eleven industries look to a universe of 447: industries are groups there."""
     index = pd.MultiIndex.from_product([range(12), [2001, 2002]], names=["firm", "period"])

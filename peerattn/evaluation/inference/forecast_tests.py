@@ -13,7 +13,7 @@ from scipy.signal import lfilter
 from scipy.stats import t as student
 
 from peerattn.evaluation.measures.metrics import as_numbers
-from peerattn.exceptions import InputError, check_count, validate_arguments
+from peerattn.exceptions import InputError, check_count, expect, validate_arguments
 from peerattn.foreign_text import visible
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.types import LabelsLike, OutcomesLike
@@ -37,6 +37,11 @@ class MeanTest:
         Degrees of freedom of Student's t, ν: the number of cosine terms in the variance.
     cause : str
         Why there is no test; empty where there is one.
+
+    Examples
+    --------
+    >>> mean_test([0.1, -0.2, 0.3]).reason
+    'n/a (T=3, 12 needed)'
     """
 
     mean: float
@@ -77,6 +82,7 @@ def periods_needed(horizon: int = 1) -> int:
     return max(MIN_PERIODS, 4 * (horizon + 1))
 
 
+@validate_arguments
 def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     r"""Test that the mean of a series is zero, with a variance that allows for serial correlation.
 
@@ -98,7 +104,7 @@ def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     Parameters
     ----------
     series : array-like of length T
-        In time order.
+        In time order, without gaps.
     horizon : int, default 1
         Forecast horizon h in periods: errors of overlapping forecasts are correlated over h − 1 periods.
 
@@ -106,6 +112,11 @@ def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     -------
     MeanTest
         No test with fewer than ``max(12, 4 (h + 1))`` periods, or without variance.
+
+    Raises
+    ------
+    InputError
+        When the series does not hold finite numbers.
 
     Notes
     -----
@@ -128,7 +139,8 @@ def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     >>> mean_test(np.arange(60.0)).freedom
     6
     """
-    x = np.asarray(series, dtype=float).reshape(-1)
+    x = as_numbers("series", series)
+    expect(not np.isnan(x).any(), "series", "numbers without gaps", f"{np.isnan(x).sum()} missing", "Leave these periods out.")
     n = len(x)
     mean = float(x.mean()) if n else float("nan")
     if n < periods_needed(horizon):
@@ -282,13 +294,15 @@ def diebold_mariano(
     .. math::
 
         d_t = \tfrac{1}{n_t} \sum_i (L^{base}_{it} - L^{model}_{it}), \qquad
-        DM = \frac{\bar d}{\sqrt{\widehat\Omega / T}} \sim t_\nu,
+        DM = \frac{\bar d}{\sqrt{\widehat\Omega / T}} \sim t_\nu, \qquad
+        \widehat\Omega = \frac{c}{\nu} \sum_{j=1}^{\nu} \Big( \sqrt{\tfrac{2}{T}} \sum_{t=1}^{T} d_t
+            \cos \frac{\pi j (t - 1/2)}{T} \Big)^2,
 
-    with the equal-weighted cosine estimate of the variance, ν cosines of which are used (Lazarus et al. 2018):
+    the equal-weighted cosine estimate of the variance (Lazarus et al. 2018), with
 
-    .. math:: \nu = \max\Big( 1, \Big\lfloor \min\Big( 0.4\, T^{2/3},\ \frac{T}{3 (h + 1)} \Big) \Big\rfloor \Big).
+    .. math:: \nu = \max\Big( 1, \Big\lfloor \min\Big( 0.4\, T^{2/3},\ \frac{T}{3 (h + 1)} \Big) \Big\rfloor \Big)
 
-    P-values are two-sided.
+    and c what makes it unbiased in an AR(.7): :func:`mean_test`, which tests :math:`d_t`. P-values are two-sided.
 
     Parameters
     ----------

@@ -125,8 +125,9 @@ def marginal_effects(
     Notes
     -----
     Costs two networks for each characteristic and batch (one for each code and batch), for the model and every refit. Firms of a
-    batch move together, which adds a share of about 2 % of the effect on each other. Variances are those of the
-    delete-a-group jackknife plus, where not all firms are moved, that of the draw of firms. Effects describe what the model weighs, not what causes a firm to be a peer.
+    batch move together, which adds a share of about 2 % of the effect on each other. Variances are those of the delete-a-group
+    jackknife plus, where not all firms are moved, that of the draw of firms. Effects describe what the model weighs, not what
+    causes a firm to be a peer.
 
     References
     ----------

@@ -204,7 +204,7 @@ def training_only(subject: Subject) -> Found:
 
 def learning(subject: Subject) -> Found:
     """What a forecast knows, it learned from the training rows: opposite outcomes there give opposite forecasts."""
-    if subject.entry.observed_outcomes or getattr(subject.entry.model, "reads_outcomes", False):
+    if subject.entry.observed_outcomes:
         return True, "not tested: it uses the outcomes of peers, which need no learning"
     y = subject.panel.y.copy()
     outcome = subject.y.to_numpy()

@@ -32,8 +32,9 @@ def factor_adjusted(
 
     with :math:`b_i` the slopes of least squares of the firm's earlier outcomes on the factors and a constant, :math:`s_{ik}`
     their standard errors, and :math:`\bar b_k`, :math:`\tau_k^2` the mean, weighted by :math:`1/(\tau_k^2 + s_{ik}^2)`, and the
-    variance of true slopes across firms (Vasicek 1973), by the moments of Paule and Mandel (1982). The constant stays in the outcome. Loadings with
-    which outcomes of t are adjusted use nothing of period t or later, nor outcomes of h periods that are not over by t.
+    variance of true slopes across firms (Vasicek 1973), by the moments of Paule and Mandel (1982). The constant stays in the
+    outcome. Loadings with which outcomes of t are adjusted use nothing of period t or later, nor outcomes of h periods that are
+    not over by t.
 
     Parameters
     ----------

@@ -264,7 +264,8 @@ def tests(compared: WithClaims) -> str:
             "and Müller 2010), whichever gives the largest p."
         )
     return (
-        "Differences in squared error are tested over periods (Diebold and Mariano 1995) with an equal-weighted cosine variance "
+        "Differences in squared error are tested over periods (Diebold and Mariano 1995) with an equal-weighted cosine variance, "
+        "scaled to be unbiased in an AR(.7) (peerattn.evaluation.mean_test), "
         "and Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all models together by multiple "
         "comparisons with the best (Horrace and Schmidt 2000)."
     )

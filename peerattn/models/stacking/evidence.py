@@ -149,7 +149,7 @@ class Evidence:
         """Return why a group cannot be tested on the held-out cross-sections, or nothing."""
         held_out = self._sections()
         if not held_out:
-            return "fewer than 50 known outcomes, or one period (but for those that are purged)"
+            return "too few known outcomes to hold some out: 50 are needed, in two periods or more"
         n = effective_number([len(section.focal) for section in held_out])
         if group in (COMMON, PEERS) and self.problem.dated and not self.problem.outcomes and too_few(n):
             return f"held-out periods count as {n:.1f} of equal size, where a forecast needs {FEW_PERIODS}: train on more periods"

@@ -459,6 +459,7 @@ def test_cross_attention_passes(few_firms, task):
 def test_fixed_peers_pass(few_firms, model, task):
     found = check(model, few_firms, task=task, n_placebo=1)
     assert found.passed, str(found)
+    assert ("training outcomes turned upside down" in str(found)) == (task == "forecast")
 
 
 def same_industry(X):

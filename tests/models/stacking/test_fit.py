@@ -309,7 +309,7 @@ def test_what_cannot_be_judged_says_why_and_is_not_trained(monkeypatch):
     few = simulate_panel(4, 6, 2, random_state=0)
     model = StackedPeerRegressor(n_heads=1, random_state=0).fit(few.X, few.y)
     assert not model.evidence_["tested"].any()
-    assert model.evidence_.loc["peers", "reason"].startswith("fewer than 50 known outcomes")
+    assert model.evidence_.loc["peers", "reason"].startswith("too few known outcomes")
     assert model.evidence_.loc["common", "reason"] == model.evidence_.loc["peers", "reason"]
     two = simulate_panel(60, 2, 2, random_state=0)
     monkeypatch.setattr(candidates, "HeadsLearner", None)

@@ -17,6 +17,9 @@ from peerattn.models.forecasters import model_names
 from peerattn.network import PeerNetwork
 from peerattn.store.objects import load_estimator, save_estimator
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")
+
+
 SAMPLE = Path(__file__).parents[2] / "data" / "sample_panel.csv"
 COLUMNS = ["--period", "year", "--outcome", "roa_next", "--industry", "sic"]
 FAST = [v for name in ("n_heads=1", "own=linear", "kappa=null") for v in ("--set", f"attention.{name}")]

@@ -16,6 +16,9 @@ from peerattn.cli.options import CompareOptions
 from peerattn.datasets import load_grunfeld, simulate_panel
 from peerattn.exceptions import InputError
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")
+
+
 FAST = ["--models", "industry,kernel", "--test-periods", "4", "--refit-every", "4", "--no-decomposition"]
 
 

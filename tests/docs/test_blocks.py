@@ -74,14 +74,14 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
     monkeypatch.setenv("COLUMNS", "100")
     names: dict[str, object] = {"__name__": "page"}
     found = blocks(page, "python")
-    if page.name in PRINTS_CONTROLS:
-        for trees, n in (("TREES", 150), ("FOREST", 100)):
-            monkeypatch.setattr(shape, trees, n)
     assert found
     with (
-        nullcontext() if page.name in PRINTS_CONTROLS else fewest(),
+        nullcontext() if page.name in FULL else fewest(),
         parallel_config(backend="sequential"),  # other processes would import the package again and train all steps
     ):
+        if page.name in PRINTS_CONTROLS:
+            for trees, n in (("TREES", 150), ("FOREST", 100)):
+                monkeypatch.setattr(shape, trees, n)
         if page.name in TRAINED:
             monkeypatch.setattr(learner, "DEFAULT", TRAINED[page.name])
             monkeypatch.setattr(network_bootstrap, "SETTLED", 100.0)

@@ -17,7 +17,10 @@ from peerattn.models import (
 from peerattn.panel import scan_panel
 
 #: The outcomes of the last period are unknown, so that nobody there has a peer.
-pytestmark = pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+pytestmark = [
+    pytest.mark.usefixtures("fewest_steps"),
+    pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -81,8 +81,8 @@ class RowTensors:
 
     def at(self, places: Tensor) -> Self:
         """Return the rows (of the one cross-section that this is) at these places, (B, n); −1 is padding."""
-        taken = places.clamp(min=0)
-        rows = self._each(lambda values: values[0][taken])
+        row_numbers = places.clamp(min=0)
+        rows = self._each(lambda values: values[0][row_numbers])
         there = places >= 0
         return replace(
             rows,

@@ -200,7 +200,7 @@ def _with_errors(found: pd.DataFrame, draws: Sequence[pd.DataFrame | None], left
     # where a refit found no peers its effects are zero
     frame = pd.DataFrame(peers, found.index).reindex(columns=range(n), fill_value=0.0)
     # every refit moves the same firms: which were drawn is not in the jackknife
-    errors = np.sqrt(frame.var(axis=1, ddof=0).astype(float) * max(n - 1, 0) + found["variance"])
+    errors = (frame.var(axis=1, ddof=0).astype(float) * max(n - 1, 0) + found["variance"]) ** 0.5
     p = pd.Series(2 * stats.t.sf(np.abs(found["effect"] / errors.where(errors > 0)), max(n - 1, 1)), index=found.index)
     return MarginalEffects(
         params=found["effect"], std_errors=errors, pvalues=p, nobs=moves.pairs, rsquared=float("nan"), freedom=max(n - 1, 1),

@@ -275,7 +275,7 @@ def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], unive
     if same := [str(name) for name, x in columns if len(x) > 1 and x.notna().all() and x.nunique() == 1]:
         message = "the same value in all rows; leave out, or is it the right column?"
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
-    # a code names the firm only if it does so among all firms that can be peers, and in each period: firms change industries
+    # a code names the firm only if it does so among all firms that can be peers
     firm = panel.firm
     codes = panel.codes[list(learned)]
     if learned and {*learned} <= {*getattr(universe, "columns", ())}:
@@ -286,9 +286,11 @@ def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], unive
             codes = pd.concat([codes, others.codes])
     n_firms = firm.nunique()
     levels = codes.nunique()
-    in_period = panel.codes[list(learned)].groupby(panel.period if panel.dated else np.zeros(len(panel))).nunique().sum()
-    names_firms = (levels >= IDENTITY_SHARE * n_firms) & (in_period >= IDENTITY_SHARE * len(panel))
-    for name in levels.index[names_firms & (n_firms >= 10)]:
+    for name in levels.index[(levels >= IDENTITY_SHARE * n_firms) & (n_firms >= 10)]:
+        # firms that change their industry have more levels over all periods than in one
+        in_period = panel.codes[name].groupby(panel.period if panel.dated else np.zeros(len(panel))).nunique()
+        if in_period.sum() < IDENTITY_SHARE * len(panel):
+            continue
         origin = "codes" if name in declared else "X"
         identity = f"{origin}: code {name!r} has {levels[name]} levels for {n_firms} firms, nearly one a firm: it is an identity"
         remedy = "Drop it, or use a coarser one (for example the first two digits of SIC codes)."

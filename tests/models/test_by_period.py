@@ -16,9 +16,9 @@ from peerattn.models import (
 )
 from peerattn.panel import scan_panel
 
-#: The outcomes of the last period are unknown, so that nobody there has a peer.
 pytestmark = [
     pytest.mark.usefixtures("fewest_steps"),
+    # the outcomes of the last period are unknown, so that nobody there has a peer
     pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning"),
 ]
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats
 
 from peerattn.models.cross_section import CrossSection, group_sums
+from peerattn.scaling import ROUNDING
 
 
 def variance_components(table: np.ndarray) -> tuple[float, float]:
@@ -19,10 +20,21 @@ def variance_components(table: np.ndarray) -> tuple[float, float]:
     return within, max(0.0, float((mean**2).mean() - (within / n).mean()))
 
 
-def variance_of_sum(terms: np.ndarray) -> np.ndarray:
-    """Return the variance of the sum of independent terms (n, ...), (...)."""
+def variance_of_sum(terms: np.ndarray, information: np.ndarray) -> np.ndarray:
+    r"""Return the variance of the sum S of independent terms (n, ...), such as the scores of clusters: (...).
+
+    .. math:: \frac{n - 1}{n} \sum_g \Bigl(\frac{s_g - h_g S}{1 - h_g}\Bigr)^2
+
+    with :math:`h_g` a term's share of the ``information`` (n, ...), its expected share of the sum: large clusters
+    add more than small ones. This is the jackknife over clusters (MacKinnon, Nielsen and Webb 2023, Journal of Applied
+    Econometrics 38), and with equal shares the usual variance. Infinite where one term has all the information.
+    """
     n = len(terms)
-    return np.asarray(((terms - terms.mean(axis=0)) ** 2).sum(axis=0) * n / max(n - 1, 1))
+    total = information.sum(axis=0)
+    share = np.divide(information, total, out=np.full_like(information, 1 / n, dtype=float), where=total > 0)
+    rest = 1 - share
+    shifts = np.divide(terms - share * terms.sum(axis=0), rest, out=np.full_like(share, np.inf), where=rest > ROUNDING)
+    return np.asarray((shifts**2).sum(axis=0) * (n - 1) / n)
 
 
 def t_threshold(kappa: float, n_clusters: float, n_tests: int = 1) -> float:

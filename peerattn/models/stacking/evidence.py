@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from peerattn.models.cross_section import CrossSection, effective_number, section_numbers
 from peerattn.models.learners.common import SLOPES
 from peerattn.models.learners.linear import by_section, stacked_rows
-from peerattn.models.learners.losses import loss_of
+from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.protocol import Part
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.stacking.groups import COMMON, GROUPS, PEERS, Candidate, Parts, difference, predictions
@@ -105,10 +106,6 @@ class Evidence:
             if group != without and not self.untested(group):
                 columns = self._columns(group, held)
             stages[group] = self._weighed(group, held, columns)
-            if self.split and group == PEERS and not any(c.scope == Scope.WITHIN for c in stages[group].selected()):
-                # a level that wanders beside trending characteristics is no evidence of peers
-                within = {column: D for column, D in columns.items() if column.scope == Scope.WITHIN}
-                stages[group] = self._weighed(group, held, within)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
@@ -118,7 +115,21 @@ class Evidence:
         if group == PEERS:  # candidates with a control are tested by what they predict beyond it
             for name in self.held_out[0].controls:
                 tested |= self._differences(group, name, [p for each in self.held_out for p in each.controls[name]])
-        return weigh(held, columns, self.problem.loss, self._kappa(group), mutual=self._mutual(group), tested=tested)
+        loss = self.problem.loss
+        solve = partial(weigh, loss=loss, kappa=self._kappa(group), mutual=self._mutual(group), tested=tested)
+        if not self.split or group != PEERS:
+            return solve(held, columns)
+        net = held
+        if loss is squared_error:  # a shock that all firms share is no error of differences between them
+            net = held.net_of_periods()
+        stage = solve(net, {column: D for column, D in columns.items() if column.scope == Scope.WITHIN})
+        # a level that wanders beside trending characteristics is by itself no evidence of peers
+        if not stage.selected():
+            return stage
+        means = solve(held, {column: D for column, D in columns.items() if column.scope == Scope.MEAN})
+        weights = stage.weights | means.weights
+        added = sum((weight * columns[column] for column, weight in weights.items()), np.zeros_like(held.base))
+        return replace(stage, weights=weights, loss_reduction=held.weighed_by_period(loss).loss_reduction(loss, added))
 
     def _mutual(self, group: str) -> bool:
         """Whether firms read each other's outcomes in a group."""

@@ -31,6 +31,37 @@ class HeldOut:
         """The effective number of periods: one of few rows hardly counts."""
         return effective_number(np.bincount(self.period))
 
+    def period_means(self, values: np.ndarray) -> np.ndarray:
+        """Return the weighted mean of values (n, K) over each row's period, (n, K)."""
+        total = group_sums(values * self.weight[:, None], self.period)
+        weight = np.bincount(self.period, self.weight)
+        return np.asarray((total / np.where(weight > 0, weight, 1.0)[:, None])[self.period])
+
+    def net_of_periods(self) -> Self:
+        """Return the rows with the mean error of each period added to the prediction: errors are differences within it."""
+        return replace(self, base=self.base + self.period_means(self.y[:, None] - self.base))
+
+    def weighed_by_period(self, loss: Loss) -> Self:
+        """Return the rows with weights divided by their period's mean loss: turbulent periods would otherwise decide alone."""
+        losses = loss_of(loss, self.base, self.y)
+        total = np.bincount(self.period, self.weight * losses)
+        size = np.bincount(self.period, self.weight)
+        usual = float(np.median(total[size > 0] / size[size > 0]))
+        if usual <= 0:
+            return self
+        # one row of the usual loss keeps a tiny period of small errors from having all the weight
+        row = float(self.weight.mean())
+        means = (total + row * usual) / (size + row) / usual
+        return replace(self, weight=self.weight / means[self.period])
+
+    def loss_reduction(self, loss: Loss, added: np.ndarray) -> float:
+        """Return the relative fall of the loss where ``added`` (n, K) is added to the prediction."""
+        before = float(loss_of(loss, self.base, self.y) @ self.weight)
+        after = float(loss_of(loss, self.base + added, self.y) @ self.weight)
+        if before <= 0:
+            return 0.0
+        return 1 - after / before
+
     def threshold(self, kappa: float, mutual: bool) -> float:
         """Return the quantile of Student's t that has the probability of κ under the normal distribution."""
         clusters: float = len(np.unique(self.firm))
@@ -135,12 +166,14 @@ def weigh(held: HeldOut, columns: Columns, loss: Loss, kappa: float, *, mutual: 
         return Stage(dict.fromkeys(columns, 0.0))
     D = np.stack(list(columns.values()), axis=-1)  # (n, K, M)
     T = np.stack([(tested or columns)[column] for column in columns], axis=-1)
-    # turbulent periods would otherwise decide alone
-    held = replace(held, weight=held.weight / _period_losses(held, loss))
+    held = held.weighed_by_period(loss)
     slope = -gradient(loss, held.base, held.y) / 2  # (n, K): y − ŷ of squared errors
-    rows = np.einsum("nkm,nk->nm", T, slope) * held.weight[:, None]
+    within = slope - held.period_means(slope)
+    # differences within a period sum to zero, so that what the period shares is no error of theirs
+    slopes = np.stack([within if column.kind == Scope.WITHIN else slope for column in columns], axis=-1)
+    rows = (T * slopes).sum(1) * held.weight[:, None]
     score = rows.sum(0)
-    error = _errors(rows, held, mutual)
+    error = _errors(rows, (T**2).sum(1) * held.weight[:, None], held, mutual)
     t = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
     least = held.threshold(kappa, mutual)
     # what is not clearly of use takes no part in the problem: many such columns would fit the held-out rows
@@ -151,16 +184,15 @@ def weigh(held: HeldOut, columns: Columns, loss: Loss, kappa: float, *, mutual: 
         members = np.array([[kind == each for kind in kinds] for each in sorted(set(kinds))])[:, open_]
         factor = (members * (1 - np.square(kappa / t[open_]))).max(axis=1)
         w[open_] = _minimum(D[..., open_], held, loss, members) * (factor @ members)
-    added = held.base + D @ w
-    before, after = (float(loss_of(loss, p, held.y) @ held.weight) for p in (held.base, added))
-    together = rows[:, np.argmax(t)]  # where nothing is selected, t is that of the clearest candidate
-    if w.any():
-        together = rows @ w
-    se = _errors(together[:, None], held, mutual)[0]
+    mix = w
+    if not w.any():  # where nothing is selected, t is that of the clearest candidate
+        mix = np.eye(len(t))[np.argmax(t)]
+    together = rows @ mix
+    se = _errors(together[:, None], ((T @ mix) ** 2).sum(1, keepdims=True) * held.weight[:, None], held, mutual)[0]
     return Stage(
         dict(zip(columns, w.tolist(), strict=True)),
         float(together.sum() / se) if se > 0 else float("nan"),
-        1 - after / before if before > 0 else 0.0,
+        held.loss_reduction(loss, D @ w),
         least,
     )
 
@@ -183,29 +215,15 @@ def _minimum(D: np.ndarray, held: HeldOut, loss: Loss, members: np.ndarray) -> n
     return np.where(w > 1e-9, w, 0.0)
 
 
-def _period_losses(held: HeldOut, loss: Loss) -> np.ndarray:
-    """Return the mean loss of each row's period over the median one, one row of the median period's loss added, (n,)."""
-    losses = loss_of(loss, held.base, held.y)
-    size, total = (np.bincount(held.period, held.weight * z) for z in (np.ones(len(losses)), losses))
-    there = size > 0
-    usual = float(np.median(total[there] / size[there]))
-    row = float(held.weight.mean())
-    if usual <= 0:
-        return np.ones(len(losses))
-    # one row of the usual loss keeps a tiny period of small errors from having all the weight
-    means: np.ndarray = (total + row * usual) / (size + row)
-    return means[held.period] / usual
-
-
-def _errors(rows: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
+def _errors(rows: np.ndarray, information: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
     """Return clustered standard errors of the sums of columns, (M,): by firm; unless ``mutual`` by period, too, where enough."""
-    of_rows = variance_of_sum(rows)
-    by_firm = variance_of_sum(group_sums(rows, held.firm))
+    of_rows = variance_of_sum(rows, information)
+    by_firm = variance_of_sum(group_sums(rows, held.firm), group_sums(information, held.firm))
     if mutual:
         return np.sqrt(np.maximum(2 * by_firm, of_rows))
     if too_few(held.n_periods):
         return np.sqrt(np.maximum(by_firm, of_rows))
-    by_period = variance_of_sum(group_sums(rows, held.period))
+    by_period = variance_of_sum(group_sums(rows, held.period), group_sums(information, held.period))
     return np.sqrt(np.maximum.reduce([by_firm + by_period - of_rows, by_firm, by_period]))
 
 

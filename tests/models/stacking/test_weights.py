@@ -10,10 +10,14 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from peerattn import PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
+from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.losses import Pinball, huber, squared_error
+from peerattn.models.learners.training import Problem
 from peerattn.models.stacking import weights as stack
-from peerattn.models.stacking.evidence import STEPS
+from peerattn.models.stacking.evidence import STEPS, Evidence, OriginResult
+from peerattn.models.stacking.groups import GROUPS
+from peerattn.models.stacking.origins import Origin
 from peerattn.models.stacking.weights import Column, HeldOut, Scope, Stage, conditional_power, weigh
 
 
@@ -40,11 +44,19 @@ def scores_of(held, columns, kappa, mutual=False):
         here = held.period == t
         size = held.weight[here].sum()
         weight[here] = held.weight[here] * usual * (size + row) / (size * losses[t] + row * usual)
-    terms = np.stack([c[:, 0] * e * weight for c in columns.values()], axis=1)
+    residual = {Scope.WHOLE: e, Scope.MEAN: e, Scope.WITHIN: e.copy()}
+    for t in losses:
+        here = held.period == t
+        residual[Scope.WITHIN][here] -= np.average(e[here], weights=weight[here])
+    terms = np.stack([c[:, 0] * residual[column.scope] * weight for column, c in columns.items()], axis=1)
+    squares = np.stack([c[:, 0] ** 2 * weight for c in columns.values()], axis=1)
 
     def variance(keys):
-        sums = np.array([terms[keys == k].sum(0) for k in np.unique(keys)])
-        return len(sums) * sums.var(axis=0, ddof=1)
+        """The jackknife of the slope on each column over clusters, in units of its score."""
+        groups = np.unique(keys)
+        without = np.array([terms[keys != k].sum(0) / squares[keys != k].sum(0) for k in groups])
+        shifts = without - terms.sum(0) / squares.sum(0)
+        return squares.sum(0) ** 2 * (shifts**2).sum(0) * (1 - 1 / len(groups))
 
     firm, period, rows = variance(held.firm), variance(held.period), variance(np.arange(len(e)))
     lowest = (2 if mutual else 1) * firm
@@ -281,3 +293,38 @@ def test_heads_that_predict_nothing_of_the_last_periods_are_not_trained_for_earl
     evidence = model.evidence_.loc["peers"]
     assert evidence["tested"] and evidence["t"] < 2 and not evidence["factor"]
     assert evidence["reason"] == f"heads given up: t = {evidence['t']:.2f} on the later held-out rows"
+
+
+def test_periods_of_unequal_size_do_not_bound_t():
+    """Scores of large periods are larger by what they know, which is no variance of the sum."""
+    rng = np.random.default_rng(0)
+    period = np.repeat(np.arange(12), [5, 150] * 6)
+    D = rng.normal(size=(len(period), 1))
+    firm = np.concatenate([np.arange(n) for n in [5, 150] * 6])
+    clear = HeldOut(np.zeros_like(D), D[:, 0] + 0.01 * rng.normal(size=len(D)), np.ones(len(D)), firm, period)
+    assert weigh(clear, {Column("a"): D}, squared_error, 2.0, mutual=False).t > 100
+
+
+@pytest.mark.parametrize("shared", [5 * np.random.default_rng(0).normal(size=12), np.arange(12.0)], ids=["shocks", "trend"])
+def test_what_all_firms_share_hides_no_peers(shared):
+    """The weight and t of differences within periods are the same whatever the periods' means are."""
+    rng = np.random.default_rng(1)
+    found = []
+    peers = rng.normal(size=(12, 40, 1))
+    y = 0.5 * peers[..., 0] + rng.normal(size=(12, 40))
+    for means in (np.zeros(12), shared):
+        sections = []
+        for t in range(12):
+            rows = Rows(
+                np.zeros((40, 0)), np.zeros((40, 0), int), y[t] + means[t], None, np.arange(40), *[pd.Index(range(40))] * 2
+            )
+            sections.append(CrossSection(t, slice(0, 40), rows, rows, own=(np.zeros((40, 1)),) * 2))
+        predicted = {group: {} for group in GROUPS} | {"peers": {"heads": list(peers)}}
+        origin = OriginResult(Origin([], sections), sections, predicted, {})
+        problem = Problem(squared_error, 1, (), outcomes=False, dated=True)
+        found.append(Evidence([origin], problem, 2.0, split=True).stages()[0]["peers"])
+    plain, shocked = found
+    within = Column("heads", Scope.WITHIN)
+    assert shocked.weights[within] == pytest.approx(plain.weights[within], rel=1e-6) and plain.weights[within] > 0.3
+    assert shocked.t == pytest.approx(plain.t, rel=1e-6) and plain.t > 5
+    assert 0 < shocked.loss_reduction < plain.loss_reduction

@@ -242,10 +242,13 @@ def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossS
     """Return the options with as many seeds as a step can hold where pools are large."""
     if not spec.n_heads:  # own slopes are the same from every start
         return replace(options, n_seeds=1)
+    wanted = options.n_seeds
+    if spec.n_heads == 1:  # a seed of one head is stuck in a local optimum more often than one of several
+        wanted *= 2
     widest = max(len(section.peers) for section in sections)
     # seeds are one batch dimension: a step holds the keys of all of them
     affordable = KEYS // (widest * spec.n_heads)
-    return replace(options, n_seeds=min(options.n_seeds, max(FEW_SEEDS, affordable)))
+    return replace(options, n_seeds=min(wanted, max(FEW_SEEDS, affordable)))
 
 
 def reliability(networks: Sequence[np.ndarray]) -> float:

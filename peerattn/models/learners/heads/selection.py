@@ -121,14 +121,14 @@ def factor(
         value = lambda size: _held_out_loss(loss, own + size * added, later)  # noqa: E731
         return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
     D, e, weight = _net_rows(added, own, later, common)
-    return _shrunk_slope(_clustered(weight * D * e, later), float(weight @ D**2), least)
+    return _shrunk_slope(_clustered(weight * D * e, later), _clustered(weight * D**2, later), least)
 
 
 def is_rejected(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], common: float) -> bool:
     """Whether what is added to the own part makes squared errors of later cross-sections larger, with a t above ``CLEAR``."""
     D, e, weight = _net_rows(added, own, later, common)
     falls = _clustered(weight * (2 * D * e - D**2), later)
-    return bool(falls.sum() < -CLEAR * math.sqrt(variance_of_sum(falls)))
+    return bool(falls.sum() < -CLEAR * math.sqrt(variance_of_sum(falls, _clustered(weight * D**2, later))))
 
 
 def _net_rows(
@@ -169,13 +169,14 @@ def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSec
         return 0.0
     D = np.bincount(period, rows.loss_weights * added[:, 0])[total > 0] / total[total > 0]
     e = np.bincount(period, rows.loss_weights * (rows.outcomes - own[:, 0]))[total > 0] / total[total > 0]
-    return _shrunk_slope(D * e, float(D @ D))
+    return _shrunk_slope(D * e, D**2)
 
 
-def _shrunk_slope(terms: np.ndarray, length: float, least: float = 1.0) -> float:
-    """Return the slope Σ terms / length, at most 1, times 1 − 1/t² of independent terms; 0 where t is below ``least``."""
-    variance = float(variance_of_sum(terms))
-    score = float(terms.sum())
+def _shrunk_slope(products: np.ndarray, squares: np.ndarray, least: float = 1.0) -> float:
+    """Return the slope Σ products / Σ squares, at most 1, times 1 − 1/t² of independent terms; 0 where t is below ``least``."""
+    variance = float(variance_of_sum(products, squares))
+    score = float(products.sum())
+    length = float(squares.sum())
     if score <= least * math.sqrt(variance) or length <= 0:
         return 0.0
     return min(1.0, score / length) * (1 - variance / score**2)

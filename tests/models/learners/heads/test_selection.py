@@ -37,9 +37,10 @@ def test_the_factor_of_means_is_the_shrunk_slope_of_period_means():
     D = rng.normal(size=12)
     e = 0.6 * D + 0.3 * rng.normal(size=12)
     later, added = sections(e, D)
-    terms = D * e
-    t2 = terms.sum() ** 2 / (12 * terms.var(ddof=1))
-    expected = min(1, terms.sum() / (D @ D)) * (1 - 1 / t2)
+    slope = D @ e / (D @ D)
+    without = np.array([np.delete(D, k) @ np.delete(e, k) / (np.delete(D, k) @ np.delete(D, k)) for k in range(12)])
+    jackknife = 11 / 12 * ((without - slope) ** 2).sum()
+    expected = min(1, slope) * (1 - jackknife / slope**2)
     assert np.isclose(factor_of_means(added, np.zeros((60, 1)), later), expected)
 
 
@@ -47,8 +48,12 @@ def faint(seed):
     """Later cross-sections, what heads add to them, and its t by hand: errors by period, each in units of its squares."""
     later, D = sections(np.zeros(12), np.zeros(12), seed=seed)
     e = np.concatenate([section.focal.y for section in later])
-    terms = (D[:, 0] * e).reshape(12, 5).sum(1) / np.square(e).reshape(12, 5).mean(1)
-    return later, D, terms.sum() / np.sqrt(12 * terms.var(ddof=1))
+    weight = 1 / np.square(e).reshape(12, 5).mean(1)
+    terms = (D[:, 0] * e).reshape(12, 5).sum(1) * weight
+    share = (D**2).reshape(12, 5).sum(1) * weight
+    share /= share.sum()
+    shifts = (terms - share * terms.sum()) / (1 - share)
+    return later, D, terms.sum() / np.sqrt(11 / 12 * (shifts**2).sum())
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -16,6 +16,7 @@ from peerattn.render import Regression
 
 GRID = np.concatenate([np.linspace(-1.0, 1.0, 401), np.tan(np.linspace(np.pi / 4, np.pi / 2, 60)[1:-1])])
 LEVEL = 0.95
+ROUNDING = 1e-14  # of a column's size, more than sums over many peers lose
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,9 @@ class _Equation:
     columns : list of str
         Of X and W.
     back : ndarray (k, k)
-        ``back @`` coefficients on X and W are those on the columns that were given.
+        ``back @`` coefficients on X and W are those on the columns that were given, the intercept less ``level``.
+    level : float
+        The mean that was taken out of the outcome; zero where there is no intercept.
     absorbed : int
         Degrees of freedom of the effects.
     """
@@ -252,25 +255,35 @@ class _Equation:
         self.effects = effects
         self.absorbed = degrees_of(effects, clusters)
         raw = np.column_stack([exogenous, instruments, endogenous, y]).astype(float)
+        rounding = ROUNDING * np.linalg.norm(raw, axis=0)
+        # net of means, which the effects or the intercept contain, columns keep their digits at any level
+        has_intercept = not effects.shape[1] and bool(np.all(raw[:, 0] == 1))
+        means = np.zeros(raw.shape[1])
+        if effects.shape[1]:
+            means = np.average(raw, axis=0, weights=weight)
+        elif has_intercept:
+            means[1:] = np.average(raw[:, 1:], axis=0, weights=weight)
+        raw -= means
         table = net_of(effects, raw, weight)
         size = np.linalg.norm(table, axis=0)
-        absent = size <= DEPENDENT * np.linalg.norm(raw, axis=0)  # the effects contain it
+        absent = size <= np.maximum(DEPENDENT * np.linalg.norm(raw, axis=0), rounding)  # the effects contain it
         size = np.where(absent, 1.0, size)
         table = np.where(absent, 0.0, table / size)  # in units of its columns a rank does not depend on them
+        rounding /= size
         root = np.sqrt(weight)[:, None]
-        kept = independent_columns(table[:, :-2] * root)
+        kept = independent_columns(table[:, :-2] * root, rounding[:-2])
         names = np.array([*map(str, exogenous), *map(str, instruments)], dtype=object)
         n_x = exogenous.shape[1]
         x_at = np.flatnonzero(kept[:n_x])
         z_at = n_x + np.flatnonzero(kept[n_x:])
         w_at = np.full(min(len(z_at), 1), len(kept))
         used = np.r_[x_at, w_at]
-        if len(w_at) and not independent_columns(table[:, used] * root)[-1]:
+        if len(w_at) and not independent_columns(table[:, used] * root, rounding[used])[-1]:
             beyond = "own and peers' characteristics and the effects that are absorbed"
             raise InputError(f"y: the mean outcome of peers does not vary beyond {beyond}. Use peer_outcome=False.")
         if not len(used):
             raise InputError("X: no characteristic varies beyond the effects that are absorbed.")
-        # columns whose level is large beside their spread are close to each other: orthonormal ones keep their digits
+        # of columns that are close to each other orthonormal ones keep their digits
         Q, R = np.linalg.qr(table[:, used] * root)
         X, W = np.split(Q, [len(x_at)], axis=1)
         Z = table[:, z_at] * root
@@ -279,6 +292,9 @@ class _Equation:
         self.target = table[:, -1]
         self.X, self.W, self.Z = (columns / root for columns in (X, W, Z))
         self.back = np.linalg.inv(R) * (size[-1] / size[used])[:, None]
+        self.level = float(means[-1]) * has_intercept
+        if has_intercept:
+            self.back[0] -= means[used] @ self.back
         self.columns = [*names[x_at], PEERS_OUTCOME][: len(used)]
         self.instruments = tuple(names[z_at])
         self.dropped = tuple(names[~kept])
@@ -316,12 +332,13 @@ class _Equation:
 
     def bootstrapped(self, cluster: np.ndarray, **options: Any) -> np.ndarray:
         """Return p values by the wild cluster bootstrap; NaN of exogenous columns beside W, where no test holds."""
-        p_of = partial(wild_cluster_p, self.target, cluster=cluster, weight=self.weight, effects=self.effects, **options)
+        p_of = partial(wild_cluster_p, cluster=cluster, weight=self.weight, effects=self.effects, **options)
         if self.Z.shape[1]:  # the Anderson–Rubin regression
-            return np.r_[np.full(self.X.shape[1], np.nan), p_of(X=self.X, Z=self.Z)]
+            return np.r_[np.full(self.X.shape[1], np.nan), p_of(y=self.target, X=self.X, Z=self.Z)]
         X = self.X @ np.linalg.inv(self.back)  # the columns that were given
+        target = self.target + self.level * X[:, 0]
         X /= np.linalg.norm(X, axis=0)
-        return np.array([p_of(X=np.delete(X, k, axis=1), Z=x) for k, x in enumerate(X.T)])
+        return np.array([p_of(y=target, X=np.delete(X, k, axis=1), Z=x) for k, x in enumerate(X.T)])
 
 
 def two_stage(
@@ -363,6 +380,7 @@ def two_stage(
     if len(counts) == 1 and min(counts.values()) < FEW_CLUSTERS:
         cov = eq.jackknife(config["clusters"][:, 0])
     params = eq.back @ np.asarray(fit.params)
+    params[0] += eq.level
     cov = eq.back @ cov @ eq.back.T
     errors = np.sqrt(np.where(np.diag(cov) >= 0, np.diag(cov), np.nan))
     p = 2 * stats.t.sf(np.abs(params / errors), freedom)

@@ -185,13 +185,19 @@ def known_effects(effects: Mapping[str, pd.Series], groups: pd.DataFrame) -> np.
     return np.asarray(sum(each, np.zeros(len(groups))))
 
 
-def independent_columns(columns: np.ndarray) -> np.ndarray:
-    """Return which columns are no combination of earlier ones.
+def independent_columns(columns: np.ndarray, rounding: np.ndarray | None = None) -> np.ndarray:
+    """Return which columns are no combination of earlier ones; ``rounding``, (p,), is the share of each that may be rounding.
 
     >>> independent_columns(np.array([[1.0, 2.0, 0.0], [1.0, 2.0, 1.0], [1.0, 2.0, 5.0]])).tolist()
     [True, False, True]
     """
     size = np.linalg.norm(columns, axis=0)
     R: np.ndarray = np.linalg.qr(columns / np.where(size > 0, size, 1.0), mode="r")  # type: ignore[assignment]
-    ranks = [0, *(np.linalg.matrix_rank(R[:, : k + 1], tol=DEPENDENT) for k in range(len(size)))]
-    return np.asarray(np.diff(ranks) > 0)
+    if rounding is None:
+        rounding = np.zeros(len(size))
+    kept = np.zeros(len(size), dtype=bool)
+    for k, column in enumerate(R.T):
+        slopes = np.linalg.lstsq(R[:, kept], column, rcond=None)[0]
+        error = rounding[k] + np.abs(slopes) @ rounding[kept]
+        kept[k] = np.linalg.norm(column - R[:, kept] @ slopes) > max(DEPENDENT, error)
+    return kept

@@ -309,6 +309,22 @@ def validate_arguments(function: Function) -> Function:
     return cast(Function, call)
 
 
+def validate_names(method: Function) -> Function:
+    """Let the error for an argument that a method does not have name the class of the object, and not a base class."""
+
+    @wraps(method)
+    def call(self: object, *args: Any, **options: Any) -> Any:
+        shape = _shape_of(method)
+        try:
+            shape.bind(self, *args, **options)
+        except TypeError as error:
+            known = ", ".join(list(shape.parameters)[1:])
+            raise UnknownArgument(f"{type(self).__name__}.{method.__name__}: {error}. Its arguments are {known}.") from None
+        return method(self, *args, **options)
+
+    return cast(Function, call)
+
+
 def validate_methods(made: Class) -> Class:
     """Check the arguments of a class and of its public methods by :func:`validate_arguments`."""
     for name, method in list(vars(made).items()):

@@ -1,10 +1,14 @@
-"""The table of constants on the page of the model has the values of the code."""
+"""Constants on pages have the values of the code."""
 
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import t as student
 
+from peerattn.evaluation.gains import LEVEL, Gain
+from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.models import StackedPeerRegressor
 from peerattn.models.learners import nonlinear, past_outcomes, training
 from peerattn.models.learners.covariance import fit as covariance
@@ -12,7 +16,8 @@ from peerattn.models.learners.heads.training import TrainingOptions
 from peerattn.models.learners.linear import CLIP
 from peerattn.models.stacking import evidence, origins, weights
 
-PAGE = Path(__file__).parents[2] / "docs" / "background" / "model.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "background" / "model.md"
 OPTIONS = TrainingOptions()
 VALUES = {
     "kappa": StackedPeerRegressor().kappa,
@@ -59,3 +64,15 @@ def test_constants_are_those_of_the_code():
             assert numbers(value) == pytest.approx([x for name in names for x in numbers(VALUES[name])]), line
         named |= set(known)
     assert named == set(VALUES)
+
+
+@pytest.mark.parametrize("page", ["guide/compare.md", "tutorial.md"])
+def test_the_t_statistics_of_a_yes_are_those_at_which_a_gain_is_significant(page):
+    stated = re.findall(r"(\d\.\d) with (\d+)", (DOCS / page).read_text())
+    assert len(stated) >= 2
+    for t, n_periods in stated:
+        freedom = mean_test(np.arange(float(n_periods))).freedom
+        for around, significant in ((-0.05, False), (0.05, True)):
+            at = float(t) + around
+            p = Gain("stack", "without peers", 0.1, 0.0, 0.1, t=at, p=2 * student.sf(at, freedom)).upper_p
+            assert (p < LEVEL) == significant

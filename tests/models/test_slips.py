@@ -6,12 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.validation import has_fit_parameter
 
 from peerattn import WalkForward, compare, nowcast_score
-from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, UnitWarning
+from peerattn.exceptions import BoundedOutcomeWarning, SharedPeriodWarning, UnitWarning, UnknownArgument
 from peerattn.models import (
     CommonShocksRegressor,
     CrossSectionalRidge,
+    FamaMacBethRegressor,
     FirmMeanRegressor,
     IndustryPeerRegressor,
     OwnHistoryRegressor,
@@ -89,3 +91,15 @@ def test_returns_in_per_cent_and_columns_that_are_constant():
         compare(models, same, y, cv=WalkForward(2), decomposition=False, verbose=False)
     with pytest.warns(UnitWarning, match="'one', 'land': the same value in all rows"):
         CrossSectionalRidge().fit(same, y)
+
+
+@pytest.mark.parametrize("model", [FamaMacBethRegressor(), FirmMeanRegressor(), OwnHistoryRegressor()])
+def test_a_model_without_sample_weights_is_named(model):
+    X, y = panel()
+    weight = np.ones(len(y))
+    name = type(model).__name__
+    with pytest.raises(UnknownArgument, match=f"^{name}.fit: got an unexpected .* 'sample_weight'. Its arguments are X, y.$"):
+        model.fit(X, y, sample_weight=weight)
+    with pytest.raises(TypeError, match=f"^{name}.fit: too many positional arguments"):
+        model.fit(X, y, weight)
+    assert not has_fit_parameter(model, "sample_weight")

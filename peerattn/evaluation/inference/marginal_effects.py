@@ -26,19 +26,22 @@ class MarginalEffects(Regression):
     Attributes
     ----------
     params, std_errors, pvalues : pandas.Series
-        Effects; their standard errors and p values (Student's t, refits minus one degrees of freedom) over refits;
-        NaN without refits.
+        Effects; their standard errors and p values (Student's t, refits minus one degrees of freedom) over refits and the draw
+        of firms; NaN without refits, and where fewer than two of the firms drawn have pairs that change.
     draws : pandas.DataFrame
         The effects of each refit, one column each.
     left_out : str
         What each refit left out: blocks of periods, or groups of firms.
     n_empty : int
         Refits that found no peers, whose effects are zero.
+    n_drawn : int
+        Firms drawn to be moved; zero where all are moved.
     """
 
     draws: pd.DataFrame
     left_out: str = ""
     n_empty: int = 0
+    n_drawn: int = 0
     title: str = "What makes a peer? Average marginal effects on the weight"
 
     def _footnotes(self) -> list[str]:
@@ -49,9 +52,12 @@ class MarginalEffects(Regression):
         if self.draws.empty:
             return [unit, "No standard errors: pass y for refits."]
         n = self.draws.shape[1]
-        note = f"Standard errors over {n} refits, each without one of {n} {self.left_out}, and of the draw of firms."
+        drawn = ", and of the draw of firms" * bool(self.n_drawn)
+        note = f"Standard errors over {n} refits, each without one of {n} {self.left_out}{drawn}."
         if self.n_empty:
-            note += f" {self.n_empty} of them found no peers."
+            note += f" {self.n_empty} of the refits found no peers."
+        if self.n_drawn and self.std_errors.isna().any():
+            note += " None where fewer than two of the firms drawn have pairs that change: raise n_batches."
         return [unit, note]
 
 
@@ -103,7 +109,8 @@ def marginal_effects(
         Of the differences, in standard deviations.
     n_batches : int, optional
         Groups of firms, each of 2 % of all, that are moved one after the other; firms are drawn at random. Default: every firm by
-        itself where there are at most 50, else ten groups, or those of 50 firms where these are more.
+        itself where there are at most 50, else ten groups, or those of 50 firms where these are more. Of a single firm that is
+        drawn there are no standard errors.
     n_refits : int, default 8
         Refits, each without one of as many blocks of periods (without one of as many groups of firms, where there are fewer
         than two periods a block).
@@ -204,7 +211,7 @@ def _with_errors(found: pd.DataFrame, draws: Sequence[pd.DataFrame | None], left
     p = pd.Series(2 * stats.t.sf(np.abs(found["effect"] / errors.where(errors > 0)), max(n - 1, 1)), index=found.index)
     return MarginalEffects(
         params=found["effect"], std_errors=errors, pvalues=p, nobs=moves.pairs, rsquared=float("nan"), freedom=max(n - 1, 1),
-        draws=frame, left_out=left_out, n_empty=n - len(peers),
+        draws=frame, left_out=left_out, n_empty=n - len(peers), n_drawn=moves.n_drawn,
     )  # fmt: skip
 
 
@@ -230,6 +237,7 @@ class _Moves:
         self.batches = np.array_split(order, max(1, len(order) // size))
         self.order = order
         self.pairs = len(order) * (n - 1)
+        self.n_drawn = len(order) * (len(order) < n)
         to = rows.index[by_firm]
         self.drawn = {code: rows[code].iloc[by_firm[rng.permutation(n)]].set_axis(to).loc[rows.index] for code in codes}
 
@@ -280,7 +288,10 @@ class _Moves:
         return pd.DataFrame.from_dict(found, "index", columns=["effect", "variance"]) / [mean, mean**2]
 
     def _over_firms(self, changes: np.ndarray) -> tuple[float, float]:
-        """Return the mean over pairs, and its variance as a ratio of sums over the firms that were drawn (Cochran 1977)."""
+        """Return the mean over pairs, and its variance as a ratio of sums over the firms that were drawn (Cochran 1977).
+
+        NaN, unknown, where fewer than two of these have pairs.
+        """
         of_moved = changes[:, self.order]
         sums = np.nansum(of_moved, axis=0)
         counts = np.isfinite(of_moved).sum(axis=0)
@@ -289,5 +300,7 @@ class _Moves:
             return np.nan, np.nan
         k = len(sums)
         left = sums - sums.sum() / total * counts
-        unseen = 1 - k / len(self.rows)
-        return float(sums.sum() / total), float(unseen * k / max(k - 1, 1) * (left @ left) / total**2)
+        variance = (1 - k / len(self.rows)) * k / max(k - 1, 1) * (left @ left) / total**2
+        if self.n_drawn and np.count_nonzero(counts) < 2:
+            variance = np.nan
+        return float(sums.sum() / total), float(variance)

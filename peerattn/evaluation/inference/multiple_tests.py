@@ -41,7 +41,8 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
 
     .. math:: p_k = \min\Big(1,\ (K - 1) \min_{l \ne k} P\big(t_\nu > t_{kl}\big)\Big) \le size,
 
-    :math:`t_{kl}` the statistic of :func:`diebold_mariano` for the mean of :math:`L^k_t - L^l_t`.
+    :math:`t_{kl}` the statistic of :func:`diebold_mariano` for the mean of :math:`L^k_t - L^l_t`; infinite where the difference
+    is the same in every period.
 
     Parameters
     ----------
@@ -97,12 +98,20 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
 
 
 def _least_p(losses: pd.DataFrame, name: str, horizon: int) -> float:
-    """Return the least p-value of another model being better, times the number of others that differ; 1: untested."""
+    """Return the least p-value of another model being better, times the number of others that differ; 1 if none does."""
     size = 1e-12 * float(np.abs(losses.to_numpy()).max())
     gains = [np.zeros(len(losses))]  # models with the same losses are one in the count
     for other in losses.columns:
         gain = (losses[name] - losses[other]).to_numpy()
         if all(np.max(np.abs(gain - one)) > size for one in gains):
             gains.append(gain)
-    p = [found for gain in gains[1:] if (found := mean_test(gain, horizon).upper_p) is not None]
-    return min([1.0, *((len(gains) - 1) * found for found in p)])
+    return min([1.0, *((len(gains) - 1) * _upper_p(gain, horizon) for gain in gains[1:])])
+
+
+def _upper_p(gain: np.ndarray, horizon: int) -> float:
+    """Return the p-value against mean gains above zero."""
+    found = mean_test(gain, horizon)
+    # a gain that is the same in every period has no variance: t is infinite
+    if found.upper_p is None:
+        return float(found.mean < 0)
+    return found.upper_p

@@ -28,7 +28,8 @@ class PermutationRegression(Regression):
     params, pvalues : pandas.Series
         Coefficients (weight per unit), and two-sided p values by permutation.
     std_errors, tstats : pandas.Series
-        Of least squares, which takes pairs as independent: the statistic that is permuted, not to be read as a test.
+        Of least squares with a constant for each period, which takes pairs as independent: the statistic that is permuted, not
+        to be read as a test.
     rsquared : float
         Within periods when there are several.
     nobs : int
@@ -138,7 +139,8 @@ def mrqap(
     coefficients = slopes / size
     rng = seeded_generator(random_state)
     exchange = _exchanges(pairs)
-    t, p = np.transpose([_tested(exchange, y, X, k, n_permutations, rng) for k in range(X.shape[1])])
+    degrees = len(y) - X.shape[1] - pairs["period"].nunique()
+    t, p = np.transpose([_tested(exchange, y, X, k, degrees, n_permutations, rng) for k in range(X.shape[1])])
     names = pd.Index(list(regressors), name="regressor")
     return PermutationRegression(
         **estimates(names, coefficients, coefficients / t, p),
@@ -168,12 +170,13 @@ def _exchanges(pairs: pd.DataFrame) -> Exchange:
     return drawn
 
 
-def _tested(exchange: Exchange, y: Array, X: Array, k: int, count: int, rng: np.random.Generator) -> tuple[float, float]:
+def _tested(
+    exchange: Exchange, y: Array, X: Array, k: int, degrees: int, count: int, rng: np.random.Generator
+) -> tuple[float, float]:
     """The t statistic of one coefficient, and its p value by permutations of firms."""
     # the regressor net of the others is what is permuted: double semi-partialing
     basis = np.linalg.qr(np.delete(X, k, axis=1))[0]
     rest, y_rest = (column - basis @ (basis.T @ column) for column in (X[:, k], y))
-    degrees = len(y) - X.shape[1] - 1
     observed = _partial_t(y_rest, rest, degrees)
     extreme = 0
     for _ in range(count):

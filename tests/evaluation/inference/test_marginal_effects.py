@@ -79,6 +79,26 @@ def test_standard_errors_contain_the_draw_of_firms():
     assert (errors > 0.6 * of_draws).all() and (errors < 2.5 * of_draws).all()
 
 
+@pytest.mark.parametrize("n_batches", [1, 2, None])
+def test_the_error_of_a_draw_of_one_firm_is_unknown_and_that_of_all_firms_zero(n_batches):
+    few = NUMBERS[NUMBERS.index.get_level_values("firm") < "F009"]
+    y = PANEL.y[few.index]
+    model = NadarayaWatsonRegressor(bandwidth=1.0).fit(few, y)
+    options = {"outcomes": last(y), "characteristics": ["x1"], "n_refits": 2, "n_batches": n_batches}
+    found = marginal_effects(model, few, y, **options)
+    over_refits = np.sqrt(found.draws.var(axis=1, ddof=0))
+    assert found.params.notna().all() and found.n_drawn == (n_batches or 0)
+    words = " ".join(str(found).split())
+    assert ("the draw of firms" in words) == (n_batches is not None)
+    assert ("raise n_batches" in words) == (n_batches == 1)
+    if n_batches == 1:
+        assert found.std_errors.isna().all() and found.pvalues.isna().all()
+    elif n_batches == 2:
+        assert (found.std_errors > over_refits).all()
+    else:
+        np.testing.assert_allclose(found.std_errors, over_refits)
+
+
 def test_what_cannot_be_measured_is_refused():
     model = NadarayaWatsonRegressor(bandwidth=1.0).fit(NUMBERS, PANEL.y)
     with pytest.raises(InputError, match="characteristics: no column is named 'x3'"):

@@ -44,8 +44,19 @@ def test_a_wandering_gain_has_a_wide_error():
     wandering = L.assign(M1=L["M0"] - 5 - np.linspace(0, 30, 20))
     assert mean_test(wandering["M0"] - wandering["M1"]).p_value > 0.05
     assert "M0" in model_confidence_set(wandering).included
-    constant = L[["M0"]].assign(M1=L["M0"] - 1.0)  # a gain without variance has no test
-    assert model_confidence_set(constant).included == ("M0", "M1")
+
+
+@pytest.mark.parametrize("gap", [1.0, 1e-6, -1e-6])
+def test_a_model_that_is_worse_by_the_same_loss_in_every_period_is_left_out(gap):
+    """As in the limit of ever smaller noise; by a multiple of 1/2²⁰ differences have no rounding errors."""
+    step = np.round(gap * 2**20) / 2**20
+    loss = np.arange(1.0, 21.0)
+    constant = pd.DataFrame({"A": loss, "B": loss + step, "again": loss})
+    found = model_confidence_set(constant)
+    noise = 1e-3 * step * np.random.default_rng(0).normal(size=20)
+    assert found.excluded == model_confidence_set(constant.assign(B=constant["B"] + noise)).excluded
+    assert found.excluded == (("B",) if gap > 0 else ("A", "again"))
+    assert set(found.p_values[list(found.excluded)]) == {0.0}
 
 
 def test_bad_losses():

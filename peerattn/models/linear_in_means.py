@@ -1,9 +1,9 @@
 """The linear-in-means model of peer effects, for a given network."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from scipy.sparse.linalg import spsolve
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from peerattn.exceptions import GeneratedRegressorWarning, InputError, warn_user
+from peerattn.exceptions import GeneratedRegressorWarning, InputError, IsolateWarning, warn_user
 from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.given_network import check_not_learned, given_network, others_weights
@@ -28,6 +28,7 @@ from peerattn.render import Table
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 SINGULAR = 1e-8
+NET_WEIGHT = "sum of peers' weights"
 LABELS = ("firm", "period", "network")  # effects that are no code
 
 
@@ -77,13 +78,27 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     coef_ : Series
         Coefficients by regressor.
     effects_ : dict of str to Series
-        Absorbed effects by firm, period, ..., their mean over the training rows zero; ``intercept_`` is that mean.
+        Absorbed effects by firm, period, ..., their mean over the rows of the estimates zero; ``intercept_`` is that mean.
+    n_without_peers_ : int
+        Rows of known outcome that are not in the estimates, because they have no peer of known outcome.
+    mean_peer_term_ : float
+        Mean of what peers add in the estimates, ``(Wx) γ + ρ Wy``.
 
     Notes
     -----
-    ``predict(X, outcomes=y)`` uses the peers' outcomes; ``predict(X)`` solves for them, ``ŷ = (I − ρW)⁻¹(a + Xβ + WXγ)``,
-    over the rows of each period of the call. What was not in training gets the mean effect. Peers with unknown outcomes
-    count in WX, not in Wy. Missing characteristics are filled and indicated. Estimates and standard errors are those of
+    *Rows without peers.* Peers with unknown outcomes count in WX, and Wy is the mean of the known ones. A row none of whose peers
+    has a known outcome has no Wy, and a firm without peers has no mean of peers at all. Such rows leave the estimates, with a
+    warning: with zeros for their means ρ would depend on the level of the outcome, and with the outcome's mean on how many
+    they are. (In Bramoullé, Djebbari and Fortin isolated firms stay, with zeros and the intercept of all others: a level that
+    all firms share would then be an effect of peers.) In a signed network rows have sums of their own, and a level is in Wy as
+    often as these are: they are one more regressor.
+
+    *Predictions.* ``predict(X)`` solves for the peers' outcomes, ``ŷ = (I − ρW)⁻¹(a + Xβ + WXγ)``, over the rows of each period
+    of the call. ``predict(X, outcomes=y)`` uses the mean of the known ones, and what ``predict(X)`` gives for rows without any.
+    A firm without peers gets the mean of what peers add in the estimates. What was not in training gets the mean effect.
+    Predictions of ``y + c`` are those of ``y``, plus c.
+
+    *Errors.* Missing characteristics are filled and indicated. Estimates and standard errors are those of
     ``linearmodels``, ``IV2SLS(...).fit(debiased=True)``; with fewer than 50 clusters errors are by the jackknife and
     larger. Weights are frequency weights in the estimates, while standard errors count a row once. A network learned from
     earlier outcomes is a generated regressor: its sampling error is not in the standard errors, and a warning reports it. ρ is a
@@ -102,7 +117,8 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> W = (rng.random((60, 60)) < 0.05) * (1.0 - np.eye(60))
-    >>> W /= np.maximum(W.sum(axis=1, keepdims=True), 1.0)
+    >>> W[W.sum(axis=1) == 0, 0] = 1.0
+    >>> W /= W.sum(axis=1, keepdims=True)
     >>> X = pd.DataFrame({"firm": range(60), "period": 2001, "size": rng.normal(size=60)})
     >>> y = np.linalg.solve(np.eye(60) - 0.4 * W, X["size"] + 0.01 * rng.normal(size=60))
     >>> LinearInMeansRegressor(network=pd.DataFrame(W), cluster=None).fit(X, y).coef_.abs().round(1).to_dict()
@@ -127,6 +143,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         "n_bootstrap": [Interval(Integral, 0, 1_000_000, closed="both")],
     }
     _learns_network = False
+    _isolates_get = "solved for, or the training mean where the network has no peer of theirs"
 
     @property
     def _signed(self) -> bool:
@@ -140,7 +157,10 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     def summary(self) -> Table:
         """Return the estimates as a table in linearmodels' form."""
         check_is_fitted(self, "results_")
-        return self.results_.summary()
+        table = self.results_.summary()
+        if self.n_without_peers_:
+            table = replace(table, footnotes=[*table.footnotes, self._without_peers()])
+        return table
 
     # ------------------------------------------------------------------ rows
 
@@ -183,57 +203,91 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     # ------------------------------------------------------------------ learning
 
     def _learn(self, training: Rows, panel: Panel) -> None:
-        parts = []
-        gram = np.zeros((3, 3))
-        for section in self._within(panel, training, warn=False):
-            period = section.period
-            rows = section.focal
-            observed = section.peers
-            W = self._between(period, rows, rows)
-            peers_x = W @ rows.x
-            # characteristics of all firms count, outcomes only where they are known
-            peers_y = self._between(period, rows, observed) @ observed.y
-            parts.append((peers_x, W @ peers_x, peers_y, sparse.csgraph.connected_components(W)[1]))
-            gram += _gram(W)
-        peers_x, second_x, peers_y, part = (np.concatenate(column) for column in zip(*parts))
-        known = np.isfinite(training.outcomes) & (training.counts > 0)
-        y = training.outcomes[known]
-        weight = training.counts[known]
-        labels = self._labels(training, panel.period)[known]
-        groups = self._groups(training, panel.period, part)[known]
+        peers, gram = self._peers_of(training, panel)
+        sample = np.isfinite(training.outcomes) & (training.counts > 0)
+        self.n_without_peers_ = 0
+        # an empty network is one without peers, whose characteristics have no slopes
+        if self.network_ is not None and (self.peer_outcome or peers.some.any()):
+            self.n_without_peers_ = int((sample & ~peers.some).sum())
+            sample &= peers.some
+        if not sample.any():
+            raise InputError(f"network: no row of known outcome has a {self._peer()}. Check that its labels are those of X.")
+        if self.n_without_peers_:
+            warn_user(IsolateWarning(self._without_peers()))
+        y = training.outcomes[sample]
+        weight = training.counts[sample]
+        labels = self._labels(training, panel.period)[sample]
+        groups = self._groups(training, panel.period, peers.part)[sample]
         # an effect of the only period would be the constant once more
         if not panel.dated or labels["period"].nunique() == 1:
             groups = groups.drop(columns="period", errors="ignore")
-        regressors = exogenous = self._regressors(training.x, peers_x)[known]
+        own = self._own_columns(training.x)[sample]
+        of_peers = self._peer_columns(peers.x, peers.net)[sample]
+        exogenous = own.join(of_peers)
         if len(groups.columns):  # their mean is the intercept
-            exogenous = regressors.drop(columns="intercept")
+            exogenous = exogenous.drop(columns="intercept")
         clusters = None
         if self.cluster and panel.firm is not None:
             clusters = labels[list(effect_parts(self.cluster))]
         options: dict[str, Any] = {"n_bootstrap": self.n_bootstrap, "random_state": self.random_state}
         if self.network_ is not None and self.peer_outcome:
             self._check_identified(gram)
-            second = pd.DataFrame(second_x[known], columns=[f"peers of peers' {name}" for name in self.feature_names_])
-            options |= {"endogenous": peers_y[known], "instruments": second}
+            names = [f"peers of peers' {name}" for name in self.feature_names_]
+            options |= {"endogenous": peers.y[sample], "instruments": pd.DataFrame(peers.second_x[sample], columns=names)}
+            of_peers = of_peers.assign(**{PEERS_OUTCOME: peers.y[sample]})
         self.results_ = two_stage(y, exogenous, weight=weight, effects=groups, clusters=clusters, **options)
         if "instruments" in options and not self.results_.instruments:
             why = "the characteristics of peers of peers are combinations of own and peers' characteristics"
             raise InputError(f"network: {why}: nothing is left to instrument the peers' outcome. Use peer_outcome=False.")
         self.coef_ = self.results_.params
+        term = self._fitted(of_peers)
+        self.mean_peer_term_ = float(np.average(term, weights=weight))
         self.intercept_ = 0.0
         self.effects_ = dict[str, pd.Series]()
         if len(groups.columns):
-            fitted = regressors.assign(**{PEERS_OUTCOME: peers_y[known]})[self.coef_.index] @ self.coef_
-            self.intercept_, self.effects_ = estimated_effects(y - fitted.to_numpy(), groups, weight)
+            self.intercept_, self.effects_ = estimated_effects(y - self._fitted(own) - term, groups, weight)
 
-    def _regressors(self, x: np.ndarray, peers_x: np.ndarray) -> pd.DataFrame:
-        """Return a constant, own characteristics and those of peers."""
+    def _peers_of(self, training: Rows, panel: Panel) -> tuple["_Peers", np.ndarray]:
+        """Return what peers have in each training row, and the inner products of I, W and W²."""
+        parts = []
+        gram = np.zeros((3, 3))
+        for section in self._within(panel, training, warn=False):
+            rows = section.focal
+            W = known = self._between(section.period, rows, rows)
+            peers_y = np.zeros(len(rows))
+            # characteristics of all firms count, outcomes only where they are known
+            if self.peer_outcome:
+                known = self._between(section.period, rows, section.peers)
+                peers_y = known @ section.peers.outcomes
+            peers_x = W @ rows.x
+            part = sparse.csgraph.connected_components(W)[1]
+            parts.append(_Peers(peers_x, W @ peers_x, peers_y, known.sum(axis=1), _some(known), part))
+            gram += _gram(W)
+        return _Peers(*map(np.concatenate, zip(*parts, strict=True))), gram
+
+    def _own_columns(self, x: np.ndarray) -> pd.DataFrame:
+        """Return a constant and own characteristics."""
         own = pd.DataFrame(x, columns=self.feature_names_).assign(intercept=1.0)
-        columns = ["intercept", *self.feature_names_]
+        return own[["intercept", *self.feature_names_]]
+
+    def _peer_columns(self, peers_x: np.ndarray, net: np.ndarray) -> pd.DataFrame:
+        """Return peers' characteristics; of a signed network the sum of their weights, too."""
         if self.network_ is None:
-            return own[columns]
-        names = [f"peers' {name}" for name in self.feature_names_]
-        return own[columns].join(pd.DataFrame(peers_x, columns=names))
+            return pd.DataFrame(index=range(len(peers_x)))
+        found = pd.DataFrame(peers_x, columns=[f"peers' {name}" for name in self.feature_names_])
+        # a level of all outcomes is in Wy as often as weights sum to: without this column ρ would depend on it
+        return found.assign(**{NET_WEIGHT: net}) if self._signed else found
+
+    def _fitted(self, columns: pd.DataFrame) -> np.ndarray:
+        """Return the part of the equation that is of these columns; those that were dropped have no coefficient."""
+        slopes = self.coef_[self.coef_.index.isin(columns.columns)]
+        return (columns[slopes.index] @ slopes).to_numpy()
+
+    def _peer(self) -> str:
+        return "peer of known outcome" if self.peer_outcome else "peer"
+
+    def _without_peers(self) -> str:
+        return f"Not in the estimates: {self.n_without_peers_:,} rows of known outcome that have no {self._peer()}."
 
     @staticmethod
     def _labels(rows: Rows, period: pd.Index) -> pd.DataFrame:
@@ -264,25 +318,48 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
         rows = section.focal
         W = self._between(section.period, rows, rows)
-        slopes = self.coef_.drop(PEERS_OUTCOME, errors="ignore")
-        own = self.intercept_ + (self._regressors(rows.x, W @ rows.x)[slopes.index] @ slopes).to_numpy()
+        some = _some(W)
+        own = self.intercept_ + self._fitted(self._own_columns(rows.x))
         if self.effects_:
             part = sparse.csgraph.connected_components(W)[1]
             groups = self._groups(rows, pd.Index([section.period] * len(rows)), part)
             check_effect_labels(self.effects_, groups)
             own += known_effects(self.effects_, groups)
+        peers_x = W @ rows.x
         beta = float(self.coef_.get(PEERS_OUTCOME, 0.0))
+        # without a peer in the network: the mean of what peers added in training
+        predicted = own + np.where(some, self._fitted(self._peer_columns(peers_x, W.sum(axis=1))), self.mean_peer_term_)
+        if beta:
+            # as if nobody's outcome were known: they are solved for together, ŷ = (I − ρW)⁻¹ own
+            predicted = np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), predicted))
         if PEERS_OUTCOME in self.coef_ and rows.y is not None:
-            W = self._between(section.period, rows, section.peers)
-            own = own + beta * (W @ section.peers.y)
-        elif beta:
-            # nobody's outcome is known: they are solved for together, ŷ = (I − ρW)⁻¹ own
-            own = np.atleast_1d(spsolve(sparse.csc_array(sparse.eye_array(len(rows)) - beta * W), own))
-        standalone = np.asarray(abs(W).sum(axis=1)).reshape(-1) == 0
-        return own, standalone & (self.network_ is not None)
+            known = self._between(section.period, rows, section.peers)
+            some = _some(known)
+            of_peers = self._fitted(self._peer_columns(peers_x, known.sum(axis=1))) + beta * (known @ section.peers.outcomes)
+            predicted = np.where(some, own + of_peers, predicted)
+        return predicted, ~some & (self.network_ is not None)
 
     def _weights(self, section: CrossSection, rows: slice) -> np.ndarray:
         return self._between(section.period, section.focal, section.peers)[rows].toarray()
+
+
+class _Peers(NamedTuple):
+    """What the peers of each row have: ``W x`` (n, p), ``W² x`` (n, p), ``W y`` (n,), and the sum of their weights (n,).
+
+    ``some``: whether there is a peer (of known outcome, where outcomes are used); ``part``: connected part of the network.
+    """
+
+    x: np.ndarray
+    second_x: np.ndarray
+    y: np.ndarray
+    net: np.ndarray
+    some: np.ndarray
+    part: np.ndarray
+
+
+def _some(W: sparse.csr_array) -> np.ndarray:
+    """Return which rows put weight on any peer."""
+    return np.asarray(abs(W).sum(axis=1)).reshape(-1) > 0
 
 
 def _gram(W: sparse.csr_array) -> np.ndarray:

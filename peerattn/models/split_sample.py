@@ -69,10 +69,11 @@ def split_sample(
 
     Notes
     -----
-    A firm that was not there in the last learned period has no peers; going back, the first period of the later half gives the
-    network. Signed networks (of a ridge, of a covariance) are used as they are, rows divided by the sum of their absolute
-    weights. The network is a generated regressor: the errors are those given the network. ``benchmarks/learned_w.py`` has
-    the size and the bias of both uses, and of the naive one, which learns and estimates on the same outcomes.
+    A firm that was not there in the last learned period has no peers, and leaves the estimates; going back, the first period of
+    the later half gives the network. Signed networks (of a ridge, of a covariance) are used as they are, rows divided by the sum
+    of their absolute weights. The network is a generated regressor: the errors are those given the network.
+    ``benchmarks/learned_w.py`` has the size and the bias of both uses, and of the naive one, which learns and estimates on the
+    same outcomes.
 
     References
     ----------
@@ -83,7 +84,7 @@ def split_sample(
     --------
     >>> from peerattn.datasets import simulate_panel
     >>> from peerattn.models import IndustryPeerRegressor
-    >>> panel = simulate_panel(60, 8, 2, truth="industry", n_industries=15, random_state=0)
+    >>> panel = simulate_panel(60, 8, 2, truth="industry", n_industries=10, random_state=0)
     >>> model = split_sample(IndustryPeerRegressor(industry="industry"), panel.X, panel.y, codes=["industry"], peer_outcome=False)
     >>> model.results_.nobs, str(model.learned_until)[:7]
     (240, '2000-04')

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from linearmodels.iv import IV2SLS
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -283,15 +284,155 @@ def test_unknown_outcomes_are_left_out_of_the_peers_mean():
     assert predicted[1] == pytest.approx(float(table[list(model.coef_.index)] @ model.coef_))
 
 
-def test_a_period_without_any_known_outcome_has_no_peers_outcome():
+def test_a_period_without_any_known_outcome_is_predicted_as_without_outcomes():
     X, y, networks = simulated(40)
     unknown = y.index.get_level_values("period") == 2003
     fitted = LinearInMeansRegressor(network=networks).fit(X, y.mask(unknown))
     without = LinearInMeansRegressor(network=networks).fit(X[~unknown], y[~unknown])
     pd.testing.assert_series_equal(fitted.coef_, without.coef_)
-    with pytest.warns(IsolateWarning, match="40 of 160 rows"):
+    with pytest.warns(IsolateWarning, match="40 of 160 rows.*peer term is solved for"):
         predicted = fitted.predict(X, outcomes=y.mask(unknown))
-    assert np.isfinite(predicted).all()
+    np.testing.assert_array_equal(predicted[unknown], fitted.predict(X)[unknown])
+
+
+# ---------------------------------------------------------------- rows without a peer of known outcome
+
+
+def incomplete(kind, seed=0):
+    """A panel whose outcomes are unknown in part, in which firms are isolated, or whose network is signed."""
+    X, y, networks = simulated(seed=seed)
+    rng = np.random.default_rng(seed + 1)
+    if kind == "unknown":
+        y = y.where(rng.random(len(y)) < 0.4)
+    for period in networks if kind != "unknown" else ():
+        W = networks[period].copy()
+        if kind == "isolates":
+            W.iloc[rng.random(len(W)) < 0.3] = 0.0
+        else:
+            W *= rng.choice([1.0, 1.0, -1.0], size=W.shape)
+        networks[period] = W
+        here = X.xs(period, level="period").loc[W.index]
+        mean = here @ [1.0, -0.5] + W @ here @ [0.3, 0.2] + 0.3 * rng.normal(size=len(W))
+        values = pd.Series(np.linalg.solve(np.eye(len(W)) - 0.4 * W, mean), W.index)
+        where = y.index.get_level_values("period") == period
+        y[where] = values[y.index.get_level_values("firm")[where]].to_numpy()
+    return X, y, networks
+
+
+def known_peers(X, y, networks):
+    """Mean outcome of the peers of known outcome and whether there is any, in plain code."""
+    mean, some = pd.Series(np.nan, X.index), pd.Series(False, X.index)
+    for firm, period in X.index:
+        w = networks[period].loc[firm]
+        outcomes = y.xs(period, level="period")[w.index]
+        w = w.where(outcomes.notna(), 0.0)
+        if w.abs().sum() > 0:
+            mean[firm, period] = (w * outcomes.fillna(0.0)).sum() / w.abs().sum()
+            some[firm, period] = True
+    return mean, some.to_numpy()
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+@pytest.mark.parametrize("effects", [(), ("period",), ("firm", "period")])
+@pytest.mark.parametrize("kind", ["unknown", "isolates", "signed"])
+def test_the_level_of_the_outcome_changes_neither_slopes_nor_what_is_predicted_beyond_it(kind, effects):
+    X, y, networks = incomplete(kind)
+    some, rest = y.where(np.arange(len(y)) % 3 > 0), X.rename(index={"F005": "NEW"}, level="firm")
+    near, far = (LinearInMeansRegressor(network=networks, effects=effects).fit(X, y + level) for level in (0.0, 100.0))
+    slopes = [name for name in near.coef_.index if name not in ("intercept", "sum of peers' weights")]
+    np.testing.assert_allclose(far.coef_[slopes], near.coef_[slopes], rtol=1e-6)
+    np.testing.assert_allclose(far.results_.std_errors[slopes], near.results_.std_errors[slopes], rtol=1e-6)
+    for rows, observed in ((X, {}), (rest, {}), (X, {"outcomes": some})):
+        moved = {name: outcomes + 100.0 for name, outcomes in observed.items()}
+        np.testing.assert_allclose(far.predict(rows, **moved), near.predict(rows, **observed) + 100.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("cluster", ["firm", None])
+@pytest.mark.parametrize("kind", ["unknown", "isolates"])
+def test_rows_without_a_peer_of_known_outcome_leave_the_estimates(kind, cluster):
+    """IV2SLS of linearmodels on the other rows, picked by hand; the outcome has a level."""
+    X, y, networks = incomplete(kind)
+    y += 5.0
+    table = regressors(X, y.fillna(0.0), networks)
+    table["peers' outcome"], some = known_peers(X, y, networks)
+    sample = some & y.notna().to_numpy()
+    dropped = int((y.notna().to_numpy() & ~some).sum())
+    assert dropped > 15
+    own = ["intercept", "size", "lev", "peers' size", "peers' lev"]
+    parts = (table[names][sample] for names in (own, ["peers' outcome"], ["second size", "second lev"]))
+    config = {"cov_type": "robust"}
+    if cluster:
+        config = {"cov_type": "clustered", "clusters": pd.factorize(X.index.get_level_values("firm")[sample])[0]}
+    theirs = IV2SLS(y[sample], *parts).fit(debiased=True, **config)
+    with pytest.warns(IsolateWarning, match=f"Not in the estimates: {dropped} rows of known outcome that have no peer of known"):
+        found = LinearInMeansRegressor(network=networks, effects=(), cluster=cluster).fit(X, y)
+    np.testing.assert_allclose(found.coef_[theirs.params.index], theirs.params, atol=1e-8)
+    np.testing.assert_allclose(found.results_.std_errors[theirs.params.index], theirs.std_errors, rtol=1e-6)
+    assert found.results_.nobs == sample.sum() and found.n_without_peers_ == dropped
+    assert f"{dropped} rows of known outcome" in found.summary().text()
+    assert abs(found.coef_["peers' outcome"] - 0.4) < 3 * found.results_.std_errors["peers' outcome"]
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+def test_effects_and_the_bootstrap_are_of_the_rows_of_the_estimates():
+    X, y, networks = incomplete("unknown")
+    sample = known_peers(X, y, networks)[1] & y.notna().to_numpy()
+    model = LinearInMeansRegressor(network=networks, n_bootstrap=99).fit(X, y)
+    left = (y - model.predict(X, outcomes=y))[sample]
+    np.testing.assert_allclose(left.groupby(level="period").mean(), 0.0, atol=1e-10)
+    assert model.effects_["period"].reindex(X.index.get_level_values("period")[sample]).mean() == pytest.approx(0.0, abs=1e-10)
+    table = regressors(X, y.fillna(0.0), networks).assign(**{"peers' outcome": known_peers(X, y, networks)[0]})[sample]
+    table = table.sort_index(level=["period", "firm"])  # draws of the bootstrap go by the order of clusters
+    labels = table.index.to_frame(index=False)
+    by_hand = two_stage(
+        y[table.index].to_numpy(),
+        table[["size", "lev", "peers' size", "peers' lev"]].reset_index(drop=True),
+        table["peers' outcome"].to_numpy(),
+        table[["second size", "second lev"]].reset_index(drop=True),
+        effects=labels[["period"]],
+        clusters=labels[["firm"]],
+        n_bootstrap=99,
+    )
+    np.testing.assert_allclose(model.results_.pvalues, by_hand.pvalues, rtol=1e-8)
+    np.testing.assert_allclose(model.coef_, by_hand.params, rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+def test_rows_without_a_known_peer_are_predicted_as_without_outcomes_and_own_outcomes_play_no_part():
+    X, y, networks = incomplete("isolates")
+    model = LinearInMeansRegressor(network=networks).fit(X, y + 5.0)
+    outcomes = (y + 5.0).where(np.random.default_rng(3).random(len(y)) < 0.3)
+    some = known_peers(X, outcomes, networks)[1]
+    predicted, solved = model.predict(X, outcomes=outcomes), model.predict(X)
+    assert 20 < some.sum() < 0.9 * len(y)
+    np.testing.assert_array_equal(predicted[~some], solved[~some])
+    isolated = ~known_peers(X, y, networks)[1]
+    period = model.effects_["period"].reindex(X.index.get_level_values("period")[isolated]).to_numpy()
+    own = model.intercept_ + period + X[isolated].to_numpy() @ model.coef_[["size", "lev"]]
+    np.testing.assert_allclose(solved[isolated], own + model.mean_peer_term_, atol=1e-10)
+    for at in np.flatnonzero(outcomes.notna())[:5]:
+        moved = outcomes.copy()
+        moved.iloc[at] += 5.0
+        assert model.predict(X, outcomes=moved)[at] == predicted[at]
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+def test_without_peers_outcome_the_level_of_characteristics_does_not_matter():
+    X, y, networks = incomplete("isolates")
+    near, far = (LinearInMeansRegressor(network=networks, peer_outcome=False).fit(X + level, y) for level in (0.0, 100.0))
+    np.testing.assert_allclose(far.coef_, near.coef_, rtol=1e-6)
+    np.testing.assert_allclose(far.predict(X + 100.0), near.predict(X), atol=1e-6)
+    assert near.n_without_peers_ == (~known_peers(X, y, networks)[1]).sum()
+
+
+def test_an_empty_network_gives_own_characteristics_alone_or_an_error():
+    X, y, networks = simulated(20)
+    nobody = 0.0 * networks[2001]
+    with pytest.warns(IsolateWarning, match="80 of 80 rows"):
+        predicted = LinearInMeansRegressor(network=nobody, peer_outcome=False).fit(X, y).predict(X)
+    np.testing.assert_allclose(predicted, LinearInMeansRegressor().fit(X, y).predict(X), atol=1e-10)
+    with pytest.raises(InputError, match="no row of known outcome has a peer of known outcome"):
+        LinearInMeansRegressor(network=nobody).fit(X, y)
 
 
 def test_own_outcome_and_later_values_have_no_influence():
@@ -315,15 +456,16 @@ def test_network_rows_sum_to_one():
         np.testing.assert_allclose(network.matrix(period).loc[W.index, W.columns], W, atol=1e-12)
 
 
-def test_isolates_have_no_peer_term():
+def test_newcomers_without_peers_get_the_mean_of_what_peers_add():
     X, y, networks = simulated()
     model = LinearInMeansRegressor(network=networks, effects=()).fit(X, y)
     newcomer = X.rename(index={"F005": "NEW"}, level="firm")
-    with pytest.warns(IsolateWarning, match="their peer term is zero"):
+    with pytest.warns(IsolateWarning, match="or the training mean where the network has no peer of theirs"):
         predicted = model.predict(newcomer)
     row = newcomer.loc[("NEW", 2002)]
+    added = regressors(X, y, networks)[["peers' size", "peers' lev", "peers' outcome"]]
     assert predicted[newcomer.index.get_loc(("NEW", 2002))] == pytest.approx(
-        model.coef_["intercept"] + row @ model.coef_[["size", "lev"]]
+        model.coef_["intercept"] + row @ model.coef_[["size", "lev"]] + (added @ model.coef_[added.columns]).mean()
     )
 
 

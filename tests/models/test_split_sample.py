@@ -14,7 +14,7 @@ from peerattn.models import (
 )
 from peerattn.panel import as_panel
 
-PANEL = simulate_panel(60, 8, 2, truth="industry", n_industries=15, random_state=0)
+PANEL = simulate_panel(60, 8, 2, truth="industry", n_industries=10, random_state=0)
 OPTIONS = {"codes": ["industry"], "peer_outcome": False, "effects": ("period",)}
 
 

@@ -28,8 +28,8 @@ class ShortPanelWarning(PeerAttnWarning):
 class Fold:
     """One fit of a walk-forward split and the periods it is tested on.
 
-    ``train`` and ``test`` are positions into the rows of X; ``periods`` are the labels of the tested
-    periods and ``train_periods`` those of the periods learned from, both in time order.
+    ``train`` and ``test`` are positions into the rows of X; ``periods`` are the labels of the tested periods and
+    ``train_periods`` those of the periods learned from, both in time order.
     """
 
     train: np.ndarray
@@ -52,14 +52,14 @@ class WalkForward(BaseCrossValidator):
 
     .. math:: \{(i, t) : t \le s - h\},
 
-    so a purge of h − 1 periods keeps outcomes unknown at s out of the fit. One
-    fit serves ``refit_every`` periods s, s + 1, …; then the origin moves on.
+    so a purge of h − 1 periods keeps outcomes unknown at s out of the fit. One fit serves ``refit_every`` periods s, s + 1, …;
+    then the origin moves on.
 
     Parameters
     ----------
     test_periods : int or None, default None
-        Number of periods tested in all: the last of the panel. None tests the last third. A panel too short
-        for the number requested shrinks it to the last third and warns.
+        Number of periods tested in all: the last of the panel. None tests the last third, as does, with a warning, a panel too
+        short for the number requested.
     refit_every : int, default 1
         Periods predicted by one fit.
     window : {"expanding", "rolling"}, default "expanding"
@@ -71,21 +71,20 @@ class WalkForward(BaseCrossValidator):
     known_at : str, Series, or None, default None
         When each row's outcome is known, as period labels of the type of X's: a column of X, or a Series aligned with X by
         label, where it may have further rows (by position where it has no labels). Rows known only after the origin, or never
-        (missing), are not learned from, beyond what the horizon leaves out: such as reports filed late.
+        (missing), are not learned from, beyond what the horizon leaves out: such as reports filed late. They leave the folds
+        if they have an outcome, since scikit-learn would learn from it; ``compare`` keeps them as peers, without it.
     firm, period : str, default "firm", "period"
         Names of the two index levels (or columns) of X that carry the labels.
 
     Notes
     -----
-    Rows may come in any order and the index levels in either order. Periods without a single known outcome
-    are not tested (pass ``y``); their rows, and all rows with an unknown outcome, stay in the folds as
-    peers. The time needed is O(n log n) for n rows.
+    Rows may come in any order and the index levels in either order. Periods without a single known outcome are not tested (pass
+    ``y``); their rows, and all rows with an unknown outcome, stay in the folds as peers. The time needed is O(n log n).
 
     References
     ----------
-    Welch, I. and Goyal, A. (2008), A comprehensive look at the empirical performance of equity premium
-    prediction, Review of Financial Studies 21(4), 1455–1508 (expanding window). López de Prado, M. (2018),
-    Advances in Financial Machine Learning, Wiley, ch. 7 (purging).
+    Welch, I. and Goyal, A. (2008), A comprehensive look at the empirical performance of equity premium prediction, Review of
+    Financial Studies 21(4) (expanding window). López de Prado, M. (2018), Advances in Financial Machine Learning, ch. 7.
 
     Examples
     --------
@@ -118,8 +117,7 @@ class WalkForward(BaseCrossValidator):
         X : DataFrame of n rows
             Carries firm and period as index levels or as columns.
         y : Series or array-like of length n, or None
-            Outcomes, NaN = unknown; periods without any are not tested. Aligned by label where y carries X's
-            labels, by position otherwise.
+            Outcomes, NaN = unknown; periods without any are not tested. Aligned by label where y has X's, else by position.
         groups : ignored
             There for scikit-learn's calls.
 
@@ -153,8 +151,7 @@ class WalkForward(BaseCrossValidator):
         Raises
         ------
         InputError
-            For a parameter out of its range, X without labels, one period only, or no period left to learn
-            from.
+            For a parameter out of its range, X without labels, one period only, or no period to learn from.
         """
         names = ("test_periods", "train_periods", "refit_every", "horizon")
         check_at_least(1, **{name: n for name in names if (n := getattr(self, name)) is not None})
@@ -163,12 +160,12 @@ class WalkForward(BaseCrossValidator):
             raise InputError(f"{wording} window={self.window!r}, train_periods={self.train_periods!r}.")
         panel = labelled(self, X, y, self.known_at)
         knowledge = Knowledge.of(panel, self.horizon)
-        rows = knowledge.row if panel.outcomes is None else knowledge.row[~np.isnan(panel.outcomes)]
-        tested = self._tested(np.unique(rows), knowledge.periods)
+        unknown = np.isnan(np.zeros(len(panel)) if panel.outcomes is None else panel.outcomes)
+        tested = self._tested(np.unique(knowledge.row[~unknown]), knowledge.periods)
         every = self.refit_every
         # one fit serves refit_every periods
         blocks = (tested[start : start + every] for start in range(0, len(tested), every))
-        return [self._fold(knowledge, block) for block in blocks]
+        return [self._fold(knowledge, unknown, block) for block in blocks]
 
     def _tested(self, known: np.ndarray, periods: pd.Index) -> np.ndarray:
         """Return the tested periods as positions into ``periods``."""
@@ -186,12 +183,14 @@ class WalkForward(BaseCrossValidator):
         warn_user(ShortPanelWarning(f"test_periods={self.test_periods} is too many: {why}; the last third instead, {third}."))
         return possible[-third:]
 
-    def _fold(self, knowledge: Knowledge, tested: np.ndarray) -> Fold:
+    def _fold(self, knowledge: Knowledge, unknown: np.ndarray, tested: np.ndarray) -> Fold:
         periods = knowledge.periods
         last = tested[0] - self.horizon
         first = max(0, last - (self.train_periods or len(periods)) + 1)
         # nothing that is known only after the first tested period
-        train = np.flatnonzero((knowledge.row >= first) & knowledge.by(periods[tested[0]]))
+        learned = (knowledge.row >= first) & knowledge.by(periods[tested[0]])
+        # a row without an outcome is a peer of these, whatever its date
+        train = np.flatnonzero(learned | (unknown & np.isin(knowledge.row, knowledge.row[learned])))
         test = np.flatnonzero(np.isin(knowledge.row, tested))
         return Fold(train, test, periods[first : last + 1], periods[tested])
 
@@ -237,9 +236,8 @@ class NewFirms(BaseCrossValidator):
 
     Notes
     -----
-    ``compare`` gives a model all rows of the tested periods and scores those of the new firms, so that no firm
-    loses its peers; scikit-learn's own functions pass the test rows alone. Firms are split in the order of
-    their labels, so the order of rows plays no part.
+    ``compare`` gives a model all rows of the tested periods and scores those of the new firms, so that no firm loses its peers;
+    scikit-learn's own functions pass the test rows alone. Firms are split in the order of their labels, whatever that of rows.
 
     Examples
     --------
@@ -280,7 +278,6 @@ class NewFirms(BaseCrossValidator):
         """
         check_at_least(2, n_splits=self.n_splits)
         panel = labelled(self._walk, X)
-        # firms in the order of their labels, so that the order of rows plays no part
         place, distinct = pd.factorize(panel.labels.get_level_values("firm"), sort=True)
         if len(distinct) < self.n_splits:
             raise InputError(f"NewFirms: n_splits={self.n_splits} is more than the {len(distinct)} firms of X; use fewer groups.")
@@ -345,18 +342,19 @@ def split_panel(cv: object, panel: Panel) -> Iterator[tuple[np.ndarray, np.ndarr
 def _check_leaks(cv: object, panel: Panel, folds: Folds, horizon: int) -> None:
     """Raise where a tested period or a later one is learned from, or nothing is."""
     knowledge = Knowledge.of(panel)
+    unknown = panel.y.isna().to_numpy()
     tested = np.concatenate([np.empty(0, dtype=int), *(test for _, test in folds)])
     if not len(tested) or len(np.unique(tested)) != len(tested):
         raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
     for train, test in folds:
-        if why := too_late((train, test), knowledge, horizon):
+        if why := too_late((train, test), knowledge, horizon, unknown):
             raise InputError(f"cv: {type(cv).__name__} {why}; tested periods come after those learned from. Use WalkForward.")
-        if panel.y.iloc[train].notna().sum() < 2:
+        if (~unknown[train]).sum() < 2:
             few = f"in the rows that a model for {knowledge.periods[knowledge.row[test].min()]} may learn from"
             raise InputError(f"cv: fewer than two outcomes are known {few}; test fewer periods.")
 
 
-def too_late(fold: tuple[np.ndarray, np.ndarray], knowledge: Knowledge, ahead: int) -> str:
+def too_late(fold: tuple[np.ndarray, np.ndarray], knowledge: Knowledge, ahead: int, unknown: np.ndarray) -> str:
     """Describe how a fold learns from outcomes that are not known at the first period it tests; empty where it does not."""
     train, test = fold
     if not len(train):
@@ -367,7 +365,8 @@ def too_late(fold: tuple[np.ndarray, np.ndarray], knowledge: Knowledge, ahead: i
     if last > origin - ahead:
         return f"learns from {show_label(periods[last])} to predict {show_label(periods[origin])} at horizon {ahead}"
     # reports filed late are known after the period that they are of
-    late = int((~knowledge.by(periods[origin])[train]).sum())
+    # a row of unknown outcome has nothing to learn from
+    late = int((~knowledge.by(periods[origin]) & ~unknown)[train].sum())
     if not late:
         return ""
     wording = f"whose outcome is not yet known (known_at) in {show_label(periods[origin])}, which it predicts"

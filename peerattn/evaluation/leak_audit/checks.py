@@ -97,7 +97,8 @@ def own_outcome(subject: Subject) -> Found:
 def future(subject: Subject) -> Found:
     """Values dated after the first tested period, and outcomes unknown at it, change no prediction for it."""
     ahead = int(getattr(subject.cv, "horizon", 1))
-    late = (too_late(fold, subject.knowledge, ahead) for fold in subject.folds)
+    unknown = subject.panel.y.isna().to_numpy()
+    late = (too_late(fold, subject.knowledge, ahead, unknown) for fold in subject.folds)
     if why := next(filter(None, late), ""):
         return False, f"the split {why}"
     if why := _not_yet_known(subject, ahead):

@@ -156,7 +156,11 @@ class Entry:
     def fit(self, fold: FoldRows) -> Any:
         """Return a fitted clone."""
         model = clone(self.model)
-        X, y = self._read(fold, fold.train)
+        rows = fold.train
+        # scores of scikit-learn take no unknown outcomes: of every setting they would be NaN
+        if takes_panels(model) and any(search.scoring not in (None, nowcast_score) for search in searches(model)):
+            rows = fold.learned
+        X, y = self._read(fold, rows)
         if takes_panels(model):
             data = (X,) if isinstance(X, Panel) else (X, y)  # a panel holds its outcomes
             return model.fit(*data, **self._reference_of(model))

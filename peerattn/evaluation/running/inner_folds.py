@@ -121,6 +121,7 @@ def _wrong_with(cv: object, X: pd.DataFrame, y: pd.Series, horizon: int, known_a
         return "can be read only once: pass a list"
     when, periods = sorted_periods(X.index.get_level_values(1))
     known = when
+    observed = y.notna().to_numpy()
     if known_at is not None:
         known = first_known(pd.Index(known_at.reindex(X.index)), periods)
     try:
@@ -129,7 +130,8 @@ def _wrong_with(cv: object, X: pd.DataFrame, y: pd.Series, horizon: int, known_a
             after = held_out - when[train][:, None]
             if (after == 0).any():
                 return "holds out rows of periods that it learns from"
-            if (np.abs(after) < horizon).any() or ((after > 0) & (known[train][:, None] > held_out)).any():
+            late = observed[train][:, None] & (known[train][:, None] > held_out)
+            if (np.abs(after) < horizon).any() or ((after > 0) & late).any():
                 return "learns from outcomes that are not known in the periods that it holds out"
     except ValueError as error:
         return f"cannot split the rows that it is fitted on ({error})"

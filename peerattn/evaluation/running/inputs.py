@@ -11,7 +11,7 @@ import pandas as pd
 
 from peerattn.exceptions import InputError, check_names, expect
 from peerattn.models.reference import Reference
-from peerattn.panel import Panel, PanelEncoder, as_panel, read_panel
+from peerattn.panel import Knowledge, Panel, PanelEncoder, as_panel, read_panel
 from peerattn.panel.frames import as_pandas, read_frame
 from peerattn.panel.gate import examine
 from peerattn.panel.labels import panel_labels
@@ -99,17 +99,23 @@ class FoldRows:
     """Training and test rows of one fold, as every model gets them: ``train`` and ``call``.
 
     Models are called with all rows of the tested periods, so that no firm loses a peer; ``scored`` are the positions of the test
-    rows among them. ``dated``: whether outcomes have dates at which they are known.
+    rows among them. For the same reason rows whose outcomes are not known by the first tested period stay in ``train``, without
+    these outcomes; ``learned`` is without them. ``dated``: whether outcomes have dates at which they are known.
     """
 
     train: Panel
+    learned: Panel
     call: Panel | Frames
 
     def __init__(self, panel: Panel, train: np.ndarray, test: np.ndarray) -> None:
         when = panel.X.index.get_level_values(1)
         call = np.flatnonzero(when.isin(when[test].unique()))
         plain = replace(panel, weights={})
-        self.train = plain.take(train)
+        late = _late_peers(panel, train, test, call)
+        self.learned = self.train = plain.take(train)
+        if len(late):
+            outcomes = np.concatenate([panel.y.to_numpy()[train], np.full(len(late), np.nan)])
+            self.train = replace(plain.take(np.concatenate([train, late])), outcomes=outcomes)
         self.call = replace(plain, known_at=None).take(call)
         self.scored = np.searchsorted(call, test)
         self.dated = panel.known_at is not None
@@ -135,6 +141,18 @@ class FoldRows:
         if training not in self._encoded:
             self._encoded[training] = self._encoder.transform(_given(self.train if training else self.call))
         return self._encoded[training]
+
+
+def _late_peers(panel: Panel, train: np.ndarray, test: np.ndarray, call: np.ndarray) -> np.ndarray:
+    """Return the other rows of the periods learned from whose outcomes are not known by the first tested period."""
+    if panel.known_at is None or panel.firm is None:
+        return np.empty(0, dtype=int)
+    knowledge = Knowledge.of(panel)
+    late = np.isin(knowledge.row, knowledge.row[train]) & (knowledge.known > knowledge.row[test].min())
+    late[train] = False
+    if len(test) < len(call):  # firms that are new where they are tested are no peers in training
+        late &= ~panel.firm.isin(panel.firm[test].difference(panel.firm[train]))
+    return np.flatnonzero(late)
 
 
 def _given(rows: Panel | Frames) -> Panel | pd.DataFrame:

@@ -77,7 +77,7 @@ class BoundedOutcomeWarning(PeerAttnWarning):
 
 
 class UnitWarning(PeerAttnWarning):
-    """Returns look like per cent, where decimals are expected; or a characteristic is the same in all rows."""
+    """Returns look like per cent, where decimals are expected; a characteristic is the same in all rows, or in all but one."""
 
 
 class GeneratedRegressorWarning(PeerAttnWarning):

@@ -67,7 +67,8 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
 
     Notes
     -----
-    With fewer than 50 rows of known outcome nothing is tested: least squares.
+    With fewer than 50 rows of known outcome nothing is tested: least squares. A forecast needs three held-out periods (about
+    eight in all) to test common shocks and peers.
     Firms without a past have weights of their own, estimated without the group of history: predictions, networks and
     contributions of these firms are by them, ``evidence_`` is of firms with a past.
 

@@ -31,6 +31,8 @@ from peerattn.types import ColumnLike, OutcomesLike, PanelLike
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
+SINGLE_VALUE = 0.5  # share of a characteristic's squared deviations from which one value is an outlier
+FEW_VALUES = 50  # known values below which one may well have that share
 
 
 @validate_arguments
@@ -243,6 +245,20 @@ def _names(estimator: Any, columns: tuple[Any, ...], n_rows: int, fitting: bool,
     return tuple(fitted)
 
 
+def _warn_of_single_values(panel: Panel) -> None:
+    """Warn where one value has most of the squared deviations of a characteristic: beside it all others look the same."""
+    for name, x in panel.characteristics.items():
+        deviation = (x - x.median()).abs()
+        if x.count() < FEW_VALUES or deviation.median() == 0:  # an indicator has few values that differ
+            continue
+        row = int(np.nanargmax(deviation))
+        share = float(deviation.iloc[row] ** 2 / (deviation**2).sum())
+        if share > SINGLE_VALUE:
+            where = ", ".join(map(str, panel.labels[row]))
+            found = f"{name!r}: one value, {x.iloc[row]:.3g} ({where}), makes up {share:.0%} of its variance"
+            warn_user(UnitWarning(f"{found}, and all others look the same beside it: check it, or use ranks or logarithms."))
+
+
 def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: PanelLike, names: tuple[str, str]) -> Panel:
     """Warn of characteristics that look like the outcome or are constant; codes that identify the firm raise an error.
 
@@ -275,6 +291,7 @@ def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], unive
     if same := [str(name) for name, x in columns if len(x) > 1 and x.notna().all() and x.nunique() == 1]:
         message = "the same value in all rows; leave out, or is it the right column?"
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
+    _warn_of_single_values(panel)
     # a code names the firm only if it does so among all firms that can be peers
     firm = panel.firm
     codes = panel.codes[list(learned)]

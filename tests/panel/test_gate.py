@@ -299,6 +299,17 @@ def test_a_characteristic_that_is_the_outcome_warns(X, y):
         fit_gate(X.assign(copy=y), y)
 
 
+@pytest.mark.parametrize("value", [1e6, -np.float64(400.0)])
+def test_one_value_that_makes_a_characteristic_flat_warns(value):
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(20), range(2001, 2006)], names=["firm", "period"])
+    frame = pd.DataFrame({"size": rng.normal(size=100), "rare": 1.0 * (np.arange(100) == 7)}, index)
+    frame.loc[(3, 2002), "size"] = value
+    with pytest.warns(UnitWarning, match=r"'size': one value, .* \(3, 2002\), makes up 100% of its variance") as caught:
+        fit_gate(frame, rng.normal(size=100))
+    assert len(caught) == 1, "an indicator of a single firm is none"
+
+
 def test_a_panel_is_examined_once(X):
     panel = as_panel(X.assign(size=1.0), np.arange(12.0))
     with pytest.warns(UnitWarning, match="'size': the same value in all rows"):

@@ -166,7 +166,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     characteristics take the median of their cross-section, with an indicator. Rows of unknown outcome are peers without loss.
     Twelve seeds are trained (fewer, at least four, where cross-sections are large); those that fit nearly as well as the best
     are averaged (Occam's window, Madigan and Raftery 1994). A step costs O(queries × firms × heads). With fewer than 50 rows of
-    known outcome nothing is tested: least squares.
+    known outcome, or in a forecast fewer than three held-out periods (about eight in all), nothing is tested: least squares.
 
     References
     ----------

@@ -23,18 +23,18 @@ def variance_components(table: np.ndarray) -> tuple[float, float]:
 def variance_of_sum(terms: np.ndarray, information: np.ndarray) -> np.ndarray:
     r"""Return the variance of the sum S of independent terms (n, ...), such as the scores of clusters: (...).
 
-    .. math:: \frac{n - 1}{n} \sum_g \Bigl(\frac{s_g - h_g S}{1 - h_g}\Bigr)^2
+    .. math:: \sum_g \frac{(s_g - h_g S)^2}{1 - h_g}
 
-    with :math:`h_g` a term's share of the ``information`` (n, ...), its expected share of the sum: large clusters
-    add more than small ones. This is the jackknife over clusters (MacKinnon, Nielsen and Webb 2023, Journal of Applied
-    Econometrics 38), and with equal shares the usual variance. Infinite where one term has all the information.
+    with :math:`h_g` a term's share of the ``information`` (n, ...), its expected share of the sum: large clusters add more than
+    small ones. It is unbiased where a term's variance is in proportion to its information (Bell and McCaffrey 2002, Survey
+    Methodology 28), and with equal shares the usual variance. Infinite where one term has all the information.
     """
     n = len(terms)
     total = information.sum(axis=0)
     share = np.divide(information, total, out=np.full_like(information, 1 / n, dtype=float), where=total > 0)
     rest = 1 - share
-    shifts = np.divide(terms - share * terms.sum(axis=0), rest, out=np.full_like(share, np.inf), where=rest > ROUNDING)
-    return np.asarray((shifts**2).sum(axis=0) * (n - 1) / n)
+    squares = (terms - share * terms.sum(axis=0)) ** 2
+    return np.divide(squares, rest, out=np.full_like(squares, np.inf), where=rest > ROUNDING).sum(axis=0)
 
 
 def t_threshold(kappa: float, n_clusters: float, n_tests: int = 1) -> float:

@@ -52,11 +52,11 @@ def scores_of(held, columns, kappa, mutual=False):
     squares = np.stack([c[:, 0] ** 2 * weight for c in columns.values()], axis=1)
 
     def variance(keys):
-        """The jackknife of the slope on each column over clusters, in units of its score."""
-        groups = np.unique(keys)
-        without = np.array([terms[keys != k].sum(0) / squares[keys != k].sum(0) for k in groups])
-        shifts = without - terms.sum(0) / squares.sum(0)
-        return squares.sum(0) ** 2 * (shifts**2).sum(0) * (1 - 1 / len(groups))
+        """By the scores of clusters at the slope on each column, and what least squares leaves of their variance (CR2)."""
+        slope = terms.sum(0) / squares.sum(0)
+        at_slope = [terms[keys == k].sum(0) - squares[keys == k].sum(0) * slope for k in np.unique(keys)]
+        rest = [squares[keys != k].sum(0) / squares.sum(0) for k in np.unique(keys)]
+        return sum(score**2 / r for score, r in zip(at_slope, rest, strict=True))
 
     firm, period, rows = variance(held.firm), variance(held.period), variance(np.arange(len(e)))
     lowest = (2 if mutual else 1) * firm

@@ -737,3 +737,18 @@ def test_peers_past_outcomes_are_in_training_rows_from_the_period_they_are_known
         found.append(KeepsColumns.fitted)
     moved = (found[0] != found[1]).any(axis=1)
     assert found[0].index[moved].get_level_values("period").min() == 2006
+
+
+def test_peer_features_are_of_all_firms_whether_their_outcomes_are_known():
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(24), range(2001, 2013)], names=["firm", "period"])
+    X = pd.DataFrame({"size": rng.normal(size=288), "sic": np.repeat(list("ABCD"), 72)}, index)
+    features = PeerFeatures(over=["sic"]).fit_transform(X)
+    y = 2 * features["size_mean_sic"] + 0.1 * rng.normal(size=288)
+    train = np.asarray(index.get_level_values("period") < 2010)
+    y[train & (rng.random(288) < 0.5)] = np.nan
+    by_hand = Ridge().fit(features[train & y.notna()], y[train & y.notna()]).predict(features[~train])
+    pipe = make_pipeline(PeerFeatures(over=["sic"]), Ridge())
+    found = compare({"pipe": pipe}, X, y, cv=WalkForward(3, 3), decomposition=False, verbose=False).predictions
+    expected = pd.Series(by_hand, index[~train]).reindex(pd.MultiIndex.from_frame(found[["firm", "period"]]))
+    np.testing.assert_allclose(found["pipe"], expected)

@@ -165,13 +165,14 @@ class Entry:
             data = (X,) if isinstance(X, Panel) else (X, y)  # a panel holds its outcomes
             return model.fit(*data, **self._reference_of(model))
         known = y.notna().to_numpy()
-        if reads_rows(model):
-            X = X[known]
-            # a Panel holds the dates at which outcomes are known; a search splits frames
-            if isinstance(model, Pipeline):
-                X = fold.train.take(np.flatnonzero(known)).with_outcomes(None)
-            return model.fit(X, y[known])
-        return model.fit(X[known], y[known].to_numpy())
+        if not reads_rows(model):
+            return model.fit(X[known], y[known].to_numpy())
+        if not isinstance(model, Pipeline):  # a search splits frames of known outcomes
+            return model.fit(X[known], y[known])
+        # firms of unknown outcome are peers; a Panel holds the dates at which outcomes are known
+        features = model[0].fit_transform(fold.train)
+        rest = model[1:].fit(features[known], y[known])
+        return Pipeline([model.steps[0], *rest.steps])
 
     def predict_steps(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return the predictions of each test row after each group of information, (n, steps); of most models one column.

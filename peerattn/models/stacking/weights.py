@@ -157,7 +157,7 @@ def weigh(held: HeldOut, columns: Columns, loss: Loss, kappa: float, *, mutual: 
     above.
     A candidate with a control is tested by what it predicts beyond that, its column of ``tested``, instead of :math:`D_m`.
     The period's mean of a difference and what it has beside that make up one prediction: they are of two kinds
-    (:attr:`Column.kind`), each with a sum and a factor of its own.
+    (:attr:`Column.kind`), each with a sum and a factor of its own; scores of the latter are net of their period's mean.
     Where firms read each other's outcomes (``mutual``), the hypothesis tested is that what the stack leaves is independent
     between firms: errors are clustered by firm, and the variance is doubled, as what i learns from j and j from i may be one
     product. A common shock is what is sought there; its size, which differs from period to period, is no error.

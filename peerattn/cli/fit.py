@@ -13,9 +13,10 @@ from peerattn.cli.commands import Fit
 from peerattn.cli.model_file import SavedModel
 from peerattn.cli.output import announce, report_line, working, writable_file
 from peerattn.cli.panels import period_named, take_model, take_panel
-from peerattn.evaluation.running.entries import Entry, supports, takes_panels
+from peerattn.evaluation.running.entries import Entry, supports
 from peerattn.evaluation.running.inner_folds import purged
 from peerattn.evaluation.running.inputs import FoldRows
+from peerattn.evaluation.running.pipelines import takes_panels
 from peerattn.exceptions import InputError, reworded
 from peerattn.panel import Panel, PanelEncoder
 from peerattn.panel.knowledge import dated_by_horizon

@@ -14,7 +14,8 @@ from peerattn import __version__
 from peerattn.cli.commands import Fit
 from peerattn.cli.output import flat_frame
 from peerattn.datasets.presets import PRESETS, read_preset
-from peerattn.evaluation.running.entries import Entry, is_peer_model, takes_panels
+from peerattn.evaluation.running.entries import Entry, is_peer_model
+from peerattn.evaluation.running.pipelines import takes_panels
 from peerattn.exceptions import InputError, naming, validate_methods
 from peerattn.models import CovariancePeerRegressor, OwnHistoryRegressor
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel

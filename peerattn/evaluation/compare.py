@@ -125,7 +125,7 @@ def compare(
     cv : splitter, optional
         By default ``WalkForward()``: the last third of the periods, refitted each period.
     baseline : str, optional
-        The model that the others are tested against; by default the first one.
+        The model that the others are tested against, by its name in the table or its ready name; by default the first one.
     task : {"forecast", "nowcast"}, default "forecast"
         ``"forecast"``: no outcome of the target period is used. ``"nowcast"``: peer models observe the
         outcomes of each firm's peers in the same period, never its own; plain regressors are controls that
@@ -170,7 +170,7 @@ def compare(
     decomposition : bool, default True
         Whether to fit the stack; without it nothing is reported on what peers add.
     audit : bool or sequence of str, default False
-        Audit these models, or (True) all peer models that were passed: five to eight more fits each. See
+        Audit these models, or (True) all peer models that were passed: five to ten more fits each. See
         :func:`peerattn.evaluation.audit`.
     placebo : int, default 0
         Number of refits of the stack on outcomes whose unexplained part is exchanged between the firms of a period, and report
@@ -285,14 +285,14 @@ def _plan(
     # ready names need the panel first: their titles name its industry
     if isinstance(models, list | tuple) and models and all(isinstance(name, str) for name in models):
         models = make_models(models, task=task, industry=panel.industry)
-        if baseline in model_names():
-            baseline = model_title(baseline, panel.industry)
     known = dated_by_horizon(panel, task, horizon)
     entries = entries_of(models, task, panel, reference, gaps_of(known, split.folds, task), horizon)  # type: ignore[arg-type]
     stack = stack_among(entries, task, horizon) if decomposition else None
     names = [entry.name for entry in entries]
     if baseline is None:
         baseline = names[0]
+    elif baseline not in names and baseline in model_names():
+        baseline = model_title(baseline, panel.industry)
     check_names("baseline", "model", [baseline], names)
     audited = _audited(audit, entries)
     check_entries(entries, panel, split.folds, horizon)

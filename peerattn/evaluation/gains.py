@@ -179,10 +179,11 @@ def labels_of(rows: pd.DataFrame, group: pd.Series, argument: str = "groups") ->
         group = group.reorder_levels(["firm", "period"])  # type: ignore[list-item]  # names are levels, too
     if group.index.has_duplicates:
         twice = group.index[group.index.duplicated()][0]
-        raise InputError(f"{argument}: {twice!r} occurs twice in its index; keep one row each.")
+        raise InputError(f"{argument}: {show_label(twice)} occurs twice in its index; keep one row each.")
     labels = pd.MultiIndex.from_frame(rows[["firm", "period"]])
     found = group.index.nlevels == 2 and group.index.isin(labels).any()
-    expect(bool(found), argument, f"an index of firm and period, such as {labels[0]!r}", group.index[:1].tolist())
+    came = ", ".join(map(show_label, group.index[:1])) or "none"
+    expect(bool(found), argument, f"an index of firm and period, such as {show_label(labels[0])}", came)
     return group.reindex(labels).to_numpy(dtype=object)
 
 

@@ -10,7 +10,7 @@ from peerattn.exceptions import InputError, check_names, expect, validate_argume
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel, as_panel, sic_to_fama_french
 from peerattn.panel.columns import ColumnChoice, named_like_return
-from peerattn.render import File, Shown, Table
+from peerattn.render import File, Shown, Table, show_label
 from peerattn.scaling import ROUNDING
 from peerattn.types import ColumnLike, OutcomesLike, PanelLike
 
@@ -273,7 +273,7 @@ def market_values(panel: Panel, tested: np.ndarray, name: str) -> pd.Series:
     check_names("market_value", "characteristic", [name], panel.characteristics)
     found = panel.X[name].iloc[tested].astype(float)
     if len(wrong := found[found <= 0]):
-        came = f"{wrong.iloc[0]:g} for {wrong.index[0]}"
+        came = f"{wrong.iloc[0]:g} for {show_label(wrong.index[0])}"
         raise InputError(f"market_value: {name!r} is {came}; pass the market value itself, no logarithm and no rank.")
     return found
 

@@ -350,7 +350,7 @@ def _check_leaks(cv: object, panel: Panel, folds: Folds, horizon: int) -> None:
         if why := too_late((train, test), knowledge, horizon, unknown):
             raise InputError(f"cv: {type(cv).__name__} {why}; tested periods come after those learned from. Use WalkForward.")
         if (~unknown[train]).sum() < 2:
-            few = f"in the rows that a model for {knowledge.periods[knowledge.row[test].min()]} may learn from"
+            few = f"in the rows that a model for {show_label(knowledge.periods[knowledge.row[test].min()])} may learn from"
             raise InputError(f"cv: fewer than two outcomes are known {few}; test fewer periods.")
 
 

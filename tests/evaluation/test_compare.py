@@ -5,9 +5,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
@@ -21,6 +22,7 @@ from peerattn.evaluation.running.entries import entries_of
 from peerattn.exceptions import InputError, IsolateWarning, PossibleLeakWarning
 from peerattn.models import (
     CovariancePeerRegressor,
+    CrossSectionalRidge,
     NadarayaWatsonRegressor,
     OwnCharacteristicsRegressor,
     OwnHistoryRegressor,
@@ -752,3 +754,38 @@ def test_peer_features_are_of_all_firms_whether_their_outcomes_are_known():
     found = compare({"pipe": pipe}, X, y, cv=WalkForward(3, 3), decomposition=False, verbose=False).predictions
     expected = pd.Series(by_hand, index[~train]).reindex(pd.MultiIndex.from_frame(found[["firm", "period"]]))
     np.testing.assert_allclose(found["pipe"], expected)
+
+
+@pytest.mark.parametrize("final", [CrossSectionalRidge(), IndustryPeerRegressor()], ids=lambda model: type(model).__name__)
+def test_a_scaler_before_a_peer_model_keeps_periods_apart(panel, final):
+    numbers = panel.characteristics.set_axis(panel.X.index)
+    when = numbers.index.get_level_values(1)
+    pipe = make_pipeline(StandardScaler(), final)
+    found = run({"pipe": pipe}, numbers, y=panel.y, task="nowcast").predictions
+    first = found["period"].min()
+    later = panel.y.where(when <= first, 9.0 - panel.y)
+    again = run({"pipe": pipe}, numbers, y=later, task="nowcast").predictions
+    before, after = (each.loc[each["period"] == first, "pipe"] for each in (found, again))
+    assert found["period"].max() > first and before.tolist() == after.tolist()
+
+
+class ReturnsArrays(TransformerMixin, BaseEstimator):
+    """A transformer of a user's own that drops the labels."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.asarray(X, dtype=float)
+
+    def set_output(self, *, transform=None):
+        return self
+
+
+def test_a_peer_model_without_labels_or_within_another_estimator_is_an_error(panel):
+    numbers = panel.characteristics.set_axis(panel.X.index)
+    with pytest.raises(InputError, match="model 'pipe': y carries .* but X does not.*set_output"):
+        run({"pipe": make_pipeline(ReturnsArrays(), CrossSectionalRidge())}, numbers, y=panel.y)
+    for model in (TransformedTargetRegressor(CrossSectionalRidge()), VotingRegressor([("ridge", CrossSectionalRidge())])):
+        with pytest.raises(InputError, match="CrossSectionalRidge inside .* would be given neither codes nor outcomes of peers"):
+            run({"wrapped": model}, numbers, y=panel.y, task="nowcast")

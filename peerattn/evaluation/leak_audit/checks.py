@@ -273,6 +273,8 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
     y = subject.y
     period = subject.period
     real, bound = skill(y.to_numpy(), subject.base.to_numpy(), period)
+    if not subject.entry.observed_outcomes:  # labels stay, and with them what a model knows of the firms' past
+        bound += _skill_of_the_past(subject)
     found = []
     for _ in range(n_placebo):
         order = within(rng, period)
@@ -292,6 +294,15 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
         f"correlation within periods {real:.3f} as it is; with labels permuted {n_placebo} times {mean:.3f} on average "
         f"({min(found):.3f} to {max(found):.3f}; refuted above {bound:.3f})"
     )
+
+
+def _skill_of_the_past(subject: Subject) -> float:
+    """Return the correlation within periods of outcomes with their firm's training mean, or its last known one if larger."""
+    learned = subject.panel.y.iloc[subject.train].dropna()
+    by_firm = learned.groupby(level=0)
+    firm = subject.X.index.get_level_values(0)
+    pasts = [past.reindex(firm).fillna(learned.mean()).to_numpy() for past in (by_firm.mean(), by_firm.last())]
+    return max(0.0, *(skill(subject.y.to_numpy(), past, subject.period)[0] for past in pasts))
 
 
 def _gap(found: pd.Series, base: pd.Series) -> float:

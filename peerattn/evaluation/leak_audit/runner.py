@@ -138,8 +138,11 @@ def audit(
     groups of firms clustered by their outcomes, a firm's beta or volatility over all periods, values interpolated between
     earlier and later ones, rows missing because of outcomes, ranks over all rows, a network that was learned on tested
     periods and no longer records it (arrays and a user's own files do not; as it is, models reject it), a setting that was
-    chosen on tested periods. Columns that are refuted are left
-    out of the other checks. Eight fits, five where there is one fold. Where X has a column ``known_at`` or
+    chosen on tested periods. These may pass, too: a copy of the outcome with noise as large as the outcome's own standard
+    deviation (a correlation of about 0.7 or 0.8), a firm's median outcome over all periods, the outcome divided by another
+    column of both signs, and the fitted values of a regression on the full sample that uses columns which are kept. Columns
+    that are refuted are left out of the other checks. Eight fits, five where there is one fold; ten or six of a peer model in
+    a forecast. Where X has a column ``known_at`` or
     ``outcome_known_at``, or was read with ``read_panel(known_at=)``, no fold may learn from outcomes that are known after its
     first tested period, and no characteristic may hold an outcome in a period before it is known.
 

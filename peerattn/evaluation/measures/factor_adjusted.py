@@ -10,6 +10,7 @@ from peerattn.evaluation.measures.metrics import as_numbers
 from peerattn.exceptions import InputError, validate_arguments
 from peerattn.panel import Knowledge, Panel, sorted_periods
 from peerattn.panel.labels import panel_labels
+from peerattn.render import show_label
 from peerattn.types import ReferenceLike
 
 OUTCOMES_PER_SLOPE = 2  # earlier outcomes of a firm for each coefficient, from which its own loadings are estimated
@@ -88,7 +89,7 @@ def factor_adjusted(
     if labels is None:
         raise InputError(f"y: expected a Series indexed by firm and period, got {type(y).__name__}; pass panel.y.")
     if y.index.has_duplicates:
-        raise InputError(f"y: {y.index[y.index.duplicated()][0]} occurs twice in its index; keep one row each.")
+        raise InputError(f"y: {show_label(y.index[y.index.duplicated()][0])} occurs twice in its index; keep one row each.")
     row, periods = sorted_periods(labels.period)
     knowledge = Knowledge(periods, row, row + max(outcome_horizon - 1, 0))
     net = _adjusted(y, labels.firm, knowledge, factors, outcome_horizon)
@@ -149,7 +150,7 @@ def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: i
     """Return the factors of the time in which the outcome of each row is realised, (n, K)."""
     twice = factors.index[factors.index.duplicated()]
     if len(twice):
-        raise InputError(f"factors: {twice[0]} occurs twice in its index; keep one row each.")
+        raise InputError(f"factors: {show_label(twice[0])} occurs twice in its index; keep one row each.")
     if factors.index.nlevels == 1:
         return match_factors(factors, period.unique(), outcome_horizon=horizon).loc[period].to_numpy()
     own = factors.select_dtypes("number").astype(float)
@@ -160,7 +161,7 @@ def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: i
     found = own.reindex(rows)
     missing = found.isna().any(axis=1)
     if missing.any():
-        label = rows[missing][0]
+        label = show_label(rows[missing][0])
         raise InputError(f"factors: {missing.sum()} of {len(rows)} rows of the panel have none, {label} for one.")
     return found.to_numpy()
 

@@ -13,6 +13,7 @@ from peerattn.evaluation.measures.metrics import as_numbers, check_one_order
 from peerattn.exceptions import InputError, check_at_least, check_count, expect, validate_arguments
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.panel.panel import check_finite
+from peerattn.render import show_label
 from peerattn.scaling import ROUNDING
 from peerattn.types import LabelsLike, OutcomesLike
 
@@ -194,8 +195,8 @@ def _sorted_rows(outcome: Any, prediction: Any, firm: Any, period: Any, weight: 
     expect(bool(frame["firm"].notna().all()), "firm", "a label in every row", f"{frame['firm'].isna().sum()} missing")
     twice = frame.duplicated(["t", "firm"])
     if twice.any():
-        t, who = frame.loc[twice, ["t", "firm"]].iloc[0]
-        raise InputError(f"firm: {who!r} occurs twice in period {periods[t]}; keep one row each.")
+        t, who = frame.loc[twice, ["t", "firm"]].to_numpy(dtype=object)[0].tolist()
+        raise InputError(f"firm: {who!r} occurs twice in period {show_label(periods[t])}; keep one row each.")
     if not (frame["w"] > 0).all():
         raise InputError("weight must be positive and known in every row.")
     check_finite(given["r"], "outcome")

@@ -5,10 +5,11 @@ from itertools import product
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from peerattn.evaluation.running.entries import FROZEN, Entry, reads_rows
+from peerattn.evaluation.running.entries import FROZEN, Entry
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.information import information_of, peer_features
 from peerattn.evaluation.running.inner_folds import parts_of
+from peerattn.evaluation.running.pipelines import reads_rows
 from peerattn.exceptions import InputError
 from peerattn.panel import Panel
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from warnings import catch_warnings
 
 import numpy as np
 import pandas as pd
@@ -12,11 +13,20 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from peerattn.evaluation.measures.metrics import nowcast_score
-from peerattn.evaluation.running.information import last_step, steps_of
+from peerattn.evaluation.running.information import last_step
 from peerattn.evaluation.running.inner_folds import purged, random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
-from peerattn.exceptions import InputError, expect, validate_arguments
-from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, PeerFeatures, Reference
+from peerattn.evaluation.running.pipelines import (
+    chosen_model,
+    fit_features,
+    keep_labels,
+    reads_rows,
+    searches,
+    takes_panels,
+    wrapped_model,
+)
+from peerattn.exceptions import InputError, LostPeriodWarning, expect, validate_arguments
+from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, Reference
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.forecasters import make_model, model_title
 from peerattn.models.industry import IndustryPeerRegressor
@@ -37,16 +47,6 @@ RESERVED_NAMES = ("firm", "period", "outcome", "training_mean", STACK_WITHOUT)
 FROZEN = ": a FrozenEstimator is never fitted again, and may have learned from tested periods. Pass the estimator itself."
 
 
-def searches(model: object) -> list[BaseSearchCV]:
-    """Return the searches a model is wrapped in."""
-    return [step for step in steps_of(model) if isinstance(step, BaseSearchCV)]
-
-
-def trials(fitted: object) -> int:
-    """Return how many settings were tried to fit a model: those of its search, 1 without one."""
-    return max((len(search.cv_results_["params"]) for search in searches(fitted)), default=1)
-
-
 def is_cross_attention(model: BaseEstimator) -> bool:
     """Return whether a model searches a reference universe (cross-attention)."""
     return getattr(last_step(model), "attention", None) == "cross"
@@ -56,17 +56,6 @@ def is_peer_model(model: BaseEstimator) -> bool:
     """Return whether a model, or the last step of it, is a regressor that uses peers."""
     final = last_step(model)
     return has_peers(final) and is_regressor(final)
-
-
-def takes_panels(model: BaseEstimator) -> bool:
-    """Return whether a model, or the last step of it, reads panels itself and needs no encoding."""
-    return isinstance(last_step(model), PanelEstimator)
-
-
-def reads_rows(model: BaseEstimator) -> bool:
-    """Return whether a plain regressor comes after peer features, which read labels and codes as they are."""
-    inner = model.estimator if isinstance(model, BaseSearchCV) else model
-    return isinstance(inner, Pipeline) and isinstance(inner[0], PeerFeatures)
 
 
 def _grouped_by(model: BaseEstimator) -> tuple[Any, ...] | None:
@@ -156,6 +145,8 @@ class Entry:
     def fit(self, fold: FoldRows) -> Any:
         """Return a fitted clone."""
         model = clone(self.model)
+        if takes_panels(model):
+            keep_labels(model)
         rows = fold.train
         # scores of scikit-learn take no unknown outcomes: of every setting they would be NaN
         if takes_panels(model) and any(search.scoring not in (None, nowcast_score) for search in searches(model)):
@@ -163,16 +154,20 @@ class Entry:
         X, y = self._read(fold, rows)
         if takes_panels(model):
             data = (X,) if isinstance(X, Panel) else (X, y)  # a panel holds its outcomes
-            return model.fit(*data, **self._reference_of(model))
+            try:
+                with catch_warnings(action="error", category=LostPeriodWarning):
+                    return model.fit(*data, **self._reference_of(model))
+            except LostPeriodWarning as lost:
+                raise InputError(f"model {self.name!r}: {lost}") from lost
         known = y.notna().to_numpy()
         if not reads_rows(model):
             return model.fit(X[known], y[known].to_numpy())
-        if not isinstance(model, Pipeline):  # a search splits frames of known outcomes
-            return model.fit(X[known], y[known])
-        # firms of unknown outcome are peers; a Panel holds the dates at which outcomes are known
-        features = model[0].fit_transform(fold.train)
-        rest = model[1:].fit(features[known], y[known])
-        return Pipeline([model.steps[0], *rest.steps])
+        if isinstance(model, Pipeline):
+            return fit_features(model, fold.train)
+        model.fit(X[known], y[known])  # a search splits frames of known outcomes
+        if hasattr(model, "best_estimator_"):
+            model.best_estimator_ = fit_features(clone(model.best_estimator_), fold.train)
+        return model
 
     def predict_steps(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return the predictions of each test row after each group of information, (n, steps); of most models one column.
@@ -286,16 +281,6 @@ class Entry:
         return values[fold.scored]
 
 
-def chosen_model(model: BaseEstimator) -> Any:
-    """Return the estimator that a fitted search chose, or the model itself."""
-    if isinstance(model, BaseSearchCV):
-        return chosen_model(model.best_estimator_)
-    if isinstance(model, Pipeline) and searches(model):
-        *before, (name, final) = model.steps
-        return Pipeline([*before, (name, chosen_model(final))])
-    return model
-
-
 def entries_of(
     models: Mapping[str, Any], task: Task, panel: Panel, reference: ReferenceLike, gaps: tuple[int, ...], horizon: int
 ) -> list[Entry]:
@@ -363,6 +348,9 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
         wrong = f": expected a regressor with fit and predict ({first}), got {type(model).__name__}."
     elif isinstance(model, FrozenEstimator):
         wrong = FROZEN
+    elif wrapped := wrapped_model(model):
+        inside = f"{type(wrapped).__name__} inside {type(last_step(model)).__name__}"
+        wrong = f": {inside} would be given neither codes nor outcomes of peers. Pass it by itself, in a Pipeline or a search."
     elif not supports(model, task):
         wrong = f" cannot do task={task!r}: {_advice(model, task)}"
     if wrong:

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from peerattn import exceptions
-from peerattn.evaluation.running.entries import BOOSTING, Entry, chosen_model, trials
+from peerattn.evaluation.running.entries import BOOSTING, Entry
 from peerattn.evaluation.running.information import PEERS, last_step
 from peerattn.evaluation.running.inputs import FoldRows
+from peerattn.evaluation.running.pipelines import chosen_model, trials
 from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, warn_user
 from peerattn.models.forecasters import model_title

@@ -25,6 +25,8 @@ from peerattn.models import (
     LastValueRegressor,
     LinearInMeansRegressor,
     NadarayaWatsonRegressor,
+    OwnCharacteristicsRegressor,
+    OwnHistoryRegressor,
     PeerAttentionRegressor,
     PrecomputedPeerRegressor,
     Prior,
@@ -679,3 +681,15 @@ def test_a_memory_between_fits_is_found(panel):
     KNOWN.pop("seen", None)
     X, y = panel
     assert MEMORY in audit(Keeps(), X[["size", "lev"]], y, CV, n_placebo=1).refuted
+
+
+@pytest.mark.parametrize(
+    "model", [OwnCharacteristicsRegressor(effects=["firm"]), OwnHistoryRegressor()], ids=["effects", "history"]
+)
+def test_a_model_may_know_what_firms_were_like(model):
+    """Firm effects are most of the outcome: with another firm's characteristics, they are predicted all the same."""
+    rng = np.random.default_rng(2)
+    index = pd.MultiIndex.from_product([range(24), range(2000, 2016)], names=["firm", "period"])
+    X = pd.DataFrame({"size": rng.normal(size=384)}, index)
+    y = X["size"] + 2 * np.repeat(rng.normal(size=24), 16) + 0.3 * rng.normal(size=384)
+    assert audit(model, X, y, CV, n_placebo=2).passed

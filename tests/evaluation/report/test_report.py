@@ -142,7 +142,7 @@ def test_portfolios_weighted_by_market_value(panel, tmp_path):
 
 def test_market_values_must_be_there_and_positive(panel, result):
     X, y = panel
-    with pytest.raises(InputError, match="'size' is -[0-9.]+ for .*pass the market value itself, no logarithm"):
+    with pytest.raises(InputError, match=r"'size' is -[0-9.]+ for \(\w+, [-\d]+\); pass the market value itself, no"):
         compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="size", cv=CV, decomposition=False, verbose=False)
     with pytest.raises(InputError, match="market_value: no characteristic is named 'sise'.* 'size'"):
         compare({"Ridge": Ridge()}, X, y, industry="sic", market_value="sise", cv=CV, decomposition=False, verbose=False)

@@ -13,7 +13,7 @@ def run(options: Audit) -> None:
     title, model = take_model(options, panel)
     cv = take_split(panel, options)
     announce(options, str(panel))
-    with working(options, f"auditing {title}: four fits"):
+    with working(options, f"auditing {title}: five to ten fits"):
         found = evaluation.audit(model, panel, cv=cv, task=task, random_state=options.seed or 0)
     verdict = "No claim was refuted."
     if not found.passed:

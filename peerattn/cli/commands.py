@@ -12,7 +12,10 @@ from peerattn.cli import options as o
 
 @dataclass(kw_only=True)
 class Audit(o.ModelOptions, o.SplitOptions, o.HorizonOption, o.PanelOptions, o.Output):
-    """Test a model for leaks. Prints, for this panel and split, one line for each rule, with its evidence."""
+    """Test a model for leaks. Prints, for this panel and split, one line for each rule, with its evidence.
+
+    Fits the model eight times, five where the split has one fold; ten or six times a peer model in a forecast.
+    """
 
     example: ClassVar = "audit panel.parquet --outcome roa_next --industry sic --test-periods 4"
 
@@ -64,14 +67,16 @@ class Describe(o.Output):
 class Fit(o.ModelOptions, o.HorizonOption, o.PanelOptions, o.Output):
     """Fit one model on a panel and save it, for predict and network.
 
-    Started by torchrun --nproc-per-node=2 -m peerattn fit, two processes fit an attention model together, each on its periods.
+    Started by torchrun --nproc-per-node=2 -m peerattn fit, two processes fit an attention model together, each on its periods;
+    a file is then sorted by period.
 
     Attributes
     ----------
     until : PERIOD
         Learn from this period and those before, by --horizon from what is known by the next one. [default: all]
     training_rows : N
-        Read N rows at most: whole periods, evenly spaced. [default: all]
+        Read N rows at most: whole periods, evenly spaced. PANEL is then a Parquet or Arrow file sorted by period, or a folder.
+        [default: all]
     out : FILE
         The fitted model, a .model file.
     """
@@ -97,7 +102,8 @@ class Network(o.SavedModelOptions, o.Output):
     top_k : N
         Number of peers kept of each firm. [default: all; 10 in .html]
     out : FILE
-        As .parquet, .csv (edges), .html (explorer), .graphml or .gexf; or a folder, for all periods, one at a time.
+        As .parquet, .csv (edges), .html (explorer), .graphml or .gexf; or a folder, for all periods, one at a
+        time; PANEL is then sorted by period.
     """
 
     example: ClassVar = "network roa.model panel.parquet --at 2012 --firm XOM --out network.html"
@@ -115,7 +121,8 @@ class Predict(o.SavedModelOptions, o.Output):
     Attributes
     ----------
     out : FILE
-        Predictions, as Parquet, CSV or Arrow; or a folder, written a period at a time, for panels larger than memory.
+        Predictions, as Parquet, CSV or Arrow; or a folder, written a period at a time, for panels larger than memory;
+        PANEL is then sorted by period.
     """
 
     example: ClassVar = "predict roa.model panel.parquet --out predictions.parquet"

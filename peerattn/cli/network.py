@@ -42,8 +42,8 @@ def run(options: Network) -> None:
     writable_file(options.out, _KNOWN)
     with working(options, f"network of {saved.name}"):
         network = saved.model.network_at(saved.called(panel), when, **observed)
+        text, result = _words(options, network, saved.name)  # a firm that is not found is an error before a file is written
         _write(options, network)
-    text, result = _words(options, network, saved.name)
     return report_line(options, f"{text}\n\n{RELEVANCE}\nnetwork: {place}", result | {"file": str(place)})
 
 

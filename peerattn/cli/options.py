@@ -166,7 +166,7 @@ class CompareOptions(Settings, SplitOptions, HorizonOption, PanelOptions):
         run. [default: industry (if given), kernel, cross_attention (with --reference), attention, stack; in a nowcast
         industry_median, too]
     baseline : NAME
-        Tested against: a name in the table. [default: the first]
+        Tested against: a name of --models or in the table. [default: the first]
     task
         forecast: no outcome of the period is used. nowcast: those of the other firms are, never the own one. [default:
         forecast]
@@ -192,7 +192,7 @@ class CompareOptions(Settings, SplitOptions, HorizonOption, PanelOptions):
     decomposition
         Decompose held-out R² by one stack, and answer whether peers help. [default: decomposition]
     audit
-        Test each peer model for leaks; four more fits each.
+        Test each peer model for leaks; five to ten more fits each.
     """
 
     models: list[str] | None = option(callback=names)

@@ -17,6 +17,7 @@ from peerattn.exceptions import InputError, check_names, did_you_mean, validate_
 from peerattn.panel import Panel, read_panel
 from peerattn.panel.frames import flat, read_frame
 from peerattn.panel.time_order import timestamps
+from peerattn.render import show_label
 from peerattn.types import ColumnLike
 
 _SAME_MONTH = 0.9  # correlation above which two columns of returns are one
@@ -130,7 +131,7 @@ def read_preset(
     month = frame[rules.period] = month_ends(frame[rules.period], rules.period)
     repeated = frame.duplicated([rules.firm, rules.period]).to_numpy()
     if repeated.any():
-        firm = frame[rules.firm][repeated].iloc[0]
+        firm = show_label(frame[rules.firm][repeated].iloc[0])
         raise InputError(f"{rules.firm}, {rules.period}: {firm} has {month[repeated].iloc[0]:%Y-%m} twice; keep one row a month.")
     if outcome is None:
         frame, outcome, how = _with_outcome(frame, rules)
@@ -240,5 +241,5 @@ def month_ends(period: pd.Series, name: str) -> pd.Series:
     elif not pd.api.types.is_datetime64_any_dtype(period.dtype):
         dates = pd.Series(timestamps(pd.Index(period), name), period.index)
     if dates.isna().any():
-        raise InputError(f"{name}: {period[dates.isna()].iloc[0]!r} is not a date, yyyymmdd or yyyymm.")
+        raise InputError(f"{name}: {show_label(period[dates.isna()].iloc[0])} is not a date, yyyymmdd or yyyymm.")
     return (dates + pd.offsets.MonthEnd(0)).dt.normalize()

@@ -19,6 +19,7 @@ from peerattn.network import PeerNetwork
 from peerattn.panel.labels import within_or_before
 from peerattn.panel.panel import Panel
 from peerattn.panel.time_order import comparable, kind_of, span_of
+from peerattn.render import show_label
 from peerattn.types import LabelsLike
 
 
@@ -57,7 +58,7 @@ def check_not_learned(until: Any, periods: pd.Index | None) -> None:
     if undated or periods is None or within_or_before(periods, until).any():
         wording = ", and is used without periods"
         if not undated and periods is not None:
-            wording = f" until {until}, and is used in {periods.min()}"
+            wording = f" until {show_label(until)}, and is used in {show_label(periods.min())}"
         remedy = "Learn it on earlier periods, and use it in later ones."
         raise InputError(f"network was learned from outcomes{wording}: it was chosen to fit them. {remedy}")
 
@@ -90,7 +91,8 @@ def network_period(network: PeerNetwork, period: LabelsLike) -> Any:
         raise InputError(f"network has period {ours}, X has {theirs}: they cannot be compared. {remedy}")
     earlier = network.periods[network.periods <= period]
     if not len(earlier):
-        raise NetworkStartsLater(f"network starts in {network.periods.min()}, after period {period} of X.")
+        start = show_label(network.periods.min())
+        raise NetworkStartsLater(f"network starts in {start}, after period {show_label(period)} of X.")
     return earlier.max()
 
 

@@ -70,7 +70,7 @@ def warn_of_small_sections(panel: Panel, median: float) -> None:
     sizes = {period: at.stop - at.start for period, at in panel.cross_sections()}
     small = [period for period, size in sizes.items() if size < median / 2]
     if small:
-        found = f"{len(small)} period{'s' * (len(small) != 1)} of X (first: {small[0]}, {sizes[small[0]]} firms)"
+        found = f"{len(small)} period{'s' * (len(small) != 1)} of X (first: {show_label(small[0])}, {sizes[small[0]]} firms)"
         why = f"with under half of training's median of {median:g} firms: peers are sought among the rows of the call."
         remedy = "Pass the whole cross-section, or the other firms as reference= where the model takes it."
         exceptions.warn_user(exceptions.SmallCrossSectionWarning(f"{found} {why} {remedy}"))

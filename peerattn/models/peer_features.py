@@ -19,6 +19,7 @@ from peerattn.panel.encoding import FrameTransformer
 from peerattn.panel.gate import check_panel
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.panel.panel import Panel
+from peerattn.render import show_label
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 STATISTICS = ("mean", "std", "rank")
@@ -149,7 +150,7 @@ class PeerFeatures(FrameTransformer):
             raise InputError("network: its firms are matched by label, and X carries none.")
         if isinstance(network, PeerNetwork) and panel.firm is not None:
             if not network.labels.isin(panel.firm).any():
-                near = f"none of its firms, such as {network.labels[0]!r}, is in X"
+                near = f"none of its firms, such as {network.labels.tolist()[0]!r}, is in X"
                 raise InputError(f"network: {near}: labels must be spelled alike.")
             if network.signed and set(self.statistics) != {"mean"}:
                 raise InputError("statistics: of a signed network only 'mean' is defined.")
@@ -203,7 +204,8 @@ class PeerFeatures(FrameTransformer):
             # a row's peers are not chosen by its own outcome, nor by one that covers some of the same periods
             rest = (place <= block[0] - self.horizon) | (place >= block[-1] + self.horizon)
             if not rest.any():
-                found = f"no period is {self.horizon} before or after {periods[block[0]]} to {periods[block[-1]]}"
+                span = " to ".join(map(show_label, periods[block[[0, -1]]]))
+                found = f"no period is {self.horizon} before or after {span}"
                 raise InputError(f"horizon, n_blocks: {found}, to learn a network from: set more n_blocks, or pass more periods.")
             fitted |= dict.fromkeys(periods[block], clone(self.network).fit(panel.take(rest)))
         return fitted

@@ -98,15 +98,17 @@ def split_sample(
     if until is None:
         until = periods[(len(periods) - 1) // 2]
     early = within_or_before(whole.period, until)
+    end = show_label(until)
     if early.all() or not early.any():
         side = "later" if early.all() else "earlier"
-        raise InputError(f"until={until!r} leaves no {side} period: X has {show_label(periods[0])} to {show_label(periods[-1])}.")
+        span = " to ".join(map(show_label, periods[[0, -1]]))
+        raise InputError(f"until={end} leaves no {side} period: X has {span}.")
     options |= {"codes": tuple(codes), "firm": firm, "period": period}
     second = whole.take(~early)
     first = whole.before(second.period.min())
     observed = first.y.notna().to_numpy()
     if not observed.any():
-        raise InputError(f"known_at: no outcome up to until={until!r} is known by the next period. Name a later until=.")
+        raise InputError(f"known_at: no outcome up to until={end} is known by the next period. Name a later until=.")
     # the last period of which an outcome is known: without one a nowcast has no candidate peers
     forward = _learned(learner, first, first.period[observed].max())
     with warnings.catch_warnings():

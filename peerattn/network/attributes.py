@@ -30,7 +30,7 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
     1
     """
     if index.has_duplicates:
-        raise InputError(f"{argument}: {index[index.duplicated()][0]!r} occurs twice in its index.")
+        raise InputError(f"{argument}: {show_label(index[index.duplicated()][0])} occurs twice in its index.")
     if index.nlevels == 2 and not network.is_dated:
         raise InputError(f"{argument}: the network has no periods; index values by firm.")
     expect(index.nlevels <= 2, argument, "an index of firms (and periods)", list(index.names))
@@ -38,11 +38,12 @@ def firm_level(network: Network, index: pd.Index, argument: str) -> int | None:
     firms = index.get_level_values(level or 0)
     if len(firms) and not firms.isin(network.labels).any():
         known = ", ".join(map(repr, network.labels[:1])) or "none"
-        labels = f"none of its labels (such as {firms[0]!r}) is a firm of the network (such as {known})"
+        labels = f"none of its labels (such as {firms.tolist()[0]!r}) is a firm of the network (such as {known})"
         raise InputError(f"{argument}: {labels}. Index it by firm, or by firm and period.")
     periods = index.get_level_values(1 - level) if level is not None else index[:0]
     if len(periods) and not periods.isin(network.periods).any():
-        labels = f"none of its periods (such as {periods[0]!r}) is one of the network (such as {network.periods[0]!r})"
+        other, ours = (each.tolist()[0] for each in (periods, network.periods))
+        labels = f"none of its periods (such as {other!r}) is one of the network (such as {ours!r})"
         raise InputError(f"{argument}: {labels}. Use labels of the same type and date.")
     return level
 

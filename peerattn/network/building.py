@@ -12,6 +12,7 @@ from peerattn.network.base import Net, last_learned
 from peerattn.network.cross_section import Array, CrossSection, checked_weights, where_in
 from peerattn.panel.columns import check_known
 from peerattn.panel.time_order import in_time
+from peerattn.render import show_label
 
 Matrices = Mapping[Any, Any]  # by period
 
@@ -143,7 +144,7 @@ def from_edges(cls: type[Net], edges: pd.DataFrame, firms: Iterable[Any] | None 
             displayed = ", ".join(map(repr, strangers[:3]))
             raise InputError(f"edges{where}: add {len(strangers)} firms that are not among firms= ({displayed}).")
         if (again := pd.Series(i * len(members) + j).duplicated()).any():
-            such = f"{focal[again.argmax()]!r} to {peers[again.argmax()]!r}; add their weights up or keep one"
+            such = f"{focal.tolist()[again.argmax()]!r} to {peers.tolist()[again.argmax()]!r}; add their weights up or keep one"
             raise InputError(f"edges{where}: {again.sum()} edges are given twice, such as {such}.")
         # sparse until it is known how many edges there are
         entries = sparse.coo_array((weights[here], (i, j)), shape=(len(members), len(members)))
@@ -177,7 +178,7 @@ def _as_labels(labels: Iterable[object], argument: str) -> pd.Index:
         labels = list(labels)
     index = pd.Index(labels, tupleize_cols=False)
     if isinstance(index, pd.MultiIndex) or any(isinstance(label, tuple) for label in index[:1]):
-        raise InputError(f"{argument}: expected single labels, got tuples such as {index[0]!r}.")
+        raise InputError(f"{argument}: expected single labels, got tuples such as {index.tolist()[0]!r}.")
     if index.hasnans:
         raise InputError(f"{argument}: {int(np.sum(index.isna()))} labels are missing.")
     for label in index[:1]:
@@ -218,7 +219,7 @@ def _as_periods(keys: Iterable[Any]) -> pd.Index:
         raise InputError("periods: None denotes a single undated cross-section, not one of several.")
     periods = _dates(labels, "periods")
     if periods.has_duplicates:
-        raise InputError(f"periods: {periods[periods.duplicated()][0]!r} is given twice.")
+        raise InputError(f"periods: {show_label(periods[periods.duplicated()][0])} is given twice.")
     return periods
 
 

@@ -239,13 +239,13 @@ def check_rows(section: CrossSection, firms: pd.Index, where: str) -> None:
     weights: Any = section.weights
     negative = np.flatnonzero(np.asarray((weights < 0).sum(axis=1)).ravel())
     if len(negative):
-        raise InputError(f"weights{where}: negative in the row of {firms[negative[0]]!r}; pass signed=True.")
+        raise InputError(f"weights{where}: negative in the row of {firms.tolist()[negative[0]]!r}; pass signed=True.")
     sums = section.row_sums()
     # a sum of many float32 is exact to five digits
     tolerance = _TOLERANCE[str(weights.dtype)]
     wrong = np.flatnonzero((np.abs(sums - 1.0) > tolerance) & (sums != 0.0))
     if len(wrong):
-        first = f"the first: {firms[wrong[0]]!r}, sum {sums[wrong[0]]:.6g}"
+        first = f"the first: {firms.tolist()[wrong[0]]!r}, sum {sums[wrong[0]]:.6g}"
         remedy = "Divide each row by its sum, or pass row_normalized=False."
         raise InputError(f"weights{where}: {len(wrong)} rows sum neither to 1 nor to 0 ({first}). {remedy}")
 

@@ -158,7 +158,7 @@ def found_firm(network: Net, firm: Hashable, period: Hashable, side: Side, argum
         lack = {"rows": "focal firm", "columns": "possible peer"}[side]
         if len(chosen.periods) == 1:
             lack += where_in(chosen.periods[0])
-        raise InputError(f"{argument}: {chosen.labels[position]!r} is not a {lack}.")
+        raise InputError(f"{argument}: {chosen.labels.tolist()[position]!r} is not a {lack}.")
     return chosen, position
 
 

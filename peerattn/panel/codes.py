@@ -91,7 +91,7 @@ def _text(level: object, name: object) -> str:
     if level != int(level):
         raise InputError(f"{held} {level}: {remedy}")
     if not isinstance(level, Decimal) and abs(float(level)) >= LARGEST_WHOLE:
-        raise InputError(f"{held} {level!r} as a float, which has lost digits: read it as whole numbers or text.")
+        raise InputError(f"{held} {level} as a float, which has lost digits: read it as whole numbers or text.")
     return str(int(level))
 
 

@@ -147,7 +147,7 @@ class Panel:
         (1949, 1950)
         """
         past = periods_before(self.period, period)
-        earlier = self._some(past, f"before {period!r}")
+        earlier = self._some(past, f"before {period}")
         if earlier.known_at is None or earlier.outcomes is None:
             return earlier
         # what is dated earlier may be announced after the first period that is left, which is predicted
@@ -159,7 +159,7 @@ class Panel:
 
     def since(self, period: LabelsLike) -> Panel:
         """Return the rows of this period and later ones: all that :meth:`before` leaves out."""
-        return self._some(~periods_before(self.period, period), f"since {period!r}")
+        return self._some(~periods_before(self.period, period), f"since {period}")
 
     def _some(self, rows: np.ndarray, when: str) -> Panel:
         if not self.dated:

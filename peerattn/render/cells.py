@@ -24,7 +24,7 @@ def show_label(label: object) -> str:
     Parameters
     ----------
     label : object
-        Any label; ``None`` (an undated cross-section) gives an empty string.
+        Any label, or a tuple of them; ``None`` (an undated cross-section) gives an empty string.
 
     Returns
     -------
@@ -35,9 +35,13 @@ def show_label(label: object) -> str:
     --------
     >>> show_label(pd.Timestamp("2012-06-30")), show_label(pd.Period("2012-06", "M")), show_label(5.0)
     ('2012-06-30', '2012-06', '5')
+    >>> show_label(("F00", pd.Timestamp("2012-06-30")))
+    '(F00, 2012-06-30)'
     """
     if label is None:
         return ""
+    if isinstance(label, tuple):
+        return f"({', '.join(map(show_label, label))})"
     if isinstance(label, pd.Timestamp) and label == label.normalize():
         return label.strftime("%Y-%m-%d")
     if isinstance(label, float) and label.is_integer():

@@ -329,3 +329,34 @@ def test_panels_in_files_are_read_by_period(tmp_path, capsys):
     asked = ["predict", model, str(tmp_path / "one.parquet"), "--out", str(tmp_path / "q"), "--quiet"]
     assert cli.run(asked) == 2
     assert "is not predicted by period; name a file" in capsys.readouterr().err
+
+
+def test_a_firm_that_is_not_in_the_network_is_an_error_before_a_file_is_written(capsys, saved, tmp_path):
+    out = tmp_path / "n.csv"
+    assert "unknown firm 'Nobody'" in refused(capsys, "network", saved, SAMPLE, "--firm", "Nobody", "--out", out, "--quiet")
+    assert not out.exists()
+    # a firm of the training rows that is not in the period of the network
+    model = tmp_path / "industry.model"
+    assert cli.run(["fit", str(SAMPLE), *COLUMNS, "--model", "industry", "--out", str(model), "--quiet"]) == 0
+    capsys.readouterr()
+    frame = pd.read_csv(SAMPLE, dtype={"sic": str})
+    firm = frame.loc[frame["year"] == frame["year"].max(), "firm"].iloc[0]
+    gone = tmp_path / "gone.csv"
+    frame[(frame["firm"] != firm) | (frame["year"] < frame["year"].max())].to_csv(gone, index=False)
+    assert "is not a focal firm in period" in refused(capsys, "network", model, gone, "--firm", firm, "--out", out, "--quiet")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("fit", r"--training-rows N .* Parquet or Arrow file sorted by period, or a folder"),
+        ("predict", "a period at a time, .* PANEL is then sorted by period"),
+        ("network", "one at a time; PANEL is then sorted by period"),
+        ("audit", "eight times, five where the split has one fold; ten or six times a peer model in a forecast"),
+        ("compare", "five to ten more fits each"),
+    ],
+)
+def test_help_names_the_order_of_a_file_and_the_number_of_fits(capsys, command, words):
+    assert cli.run([command, "--help"]) == 0
+    assert re.search(words, " ".join(capsys.readouterr().out.split()))

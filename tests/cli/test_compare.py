@@ -143,6 +143,15 @@ def test_one_model_again_under_a_name_of_ones_own():
         panels.take_models(CompareOptions(settings=["linaer.own=none"]), ["attention", "linear=attention"], load_grunfeld())
 
 
+def test_a_baseline_by_its_ready_name_or_one_of_ones_own(capsys, tmp_path):
+    options = ["--models", "industry,mine=ridge", *FAST[2:], "--json", "--quiet"]
+    for given, title in (("ols", "Own characteristics (OLS)"), ("industry", "SIC peers"), ("mine", "mine")):
+        run = ["compare", "--dataset", "grunfeld", *options, "--baseline", given, "--out", tmp_path]
+        code, text, err = said(capsys, *run)
+        assert code == 0, err
+        assert json.loads(text)["baseline"] == title
+
+
 def test_a_reference_from_a_file(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     panel = simulate_panel(12, 14, 2, n_industries=3, random_state=0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -73,3 +74,11 @@ def test_from_frame_shows_labels_and_keeps_numbers() -> None:
     assert table.cells() == [["2012-06-30", "0.3"], ["", "2.0"]]
     assert table.to_frame()["weight"].tolist() == [1 / 3, 2.0]
     assert show_label(pd.Timestamp("2012-06-30 09:30")) == "2012-06-30 09:30:00"
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [(("F00", np.int64(2019)), "(F00, 2019)"), (("F00", pd.Timestamp("2012-06-30")), "(F00, 2012-06-30)"), (np.int64(7), "7")],
+)
+def test_labels_of_numpy_are_shown_as_they_are_written(label: object, shown: str) -> None:
+    assert show_label(label) == shown

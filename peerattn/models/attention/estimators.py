@@ -281,7 +281,7 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
         known = ~pd.isna(labels)
         numbers = np.full(len(labels), np.nan)
         at = pd.Index(self.classes_).get_indexer(pd.Index(labels[known].tolist()))
-        check_names("y", "class", labels[known][at < 0], self.classes_.tolist())
+        check_names("y", "class", labels[known][at < 0].tolist(), self.classes_.tolist())
         numbers[known] = at
         if isinstance(given, pd.Series | pd.DataFrame):
             return pd.Series(numbers, index=given.index)

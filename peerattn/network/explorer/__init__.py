@@ -220,7 +220,7 @@ def _bounds(network: Network, intervals: pd.DataFrame) -> pd.DataFrame:
     for side in ("firm", "peer"):
         strangers = intervals.loc[~intervals[side].isin(network.labels), side]
         if len(strangers):
-            raise InputError(f"intervals: {side} {strangers.iloc[0]!r} is not in the network.")
+            raise InputError(f"intervals: {side} {strangers.tolist()[0]!r} is not in the network.")
     frame = intervals.set_index(keys)[["lower", "upper"]].astype(np.float64)
     if frame.index.has_duplicates:
         raise InputError("intervals: a pair of firms is given twice in one period.")

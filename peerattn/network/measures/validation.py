@@ -184,7 +184,7 @@ def validate(
             total += found
             exchanged += [one.scores(one.exchanged(order)) for order in drawn]
     if not total[0]:
-        such = f"{network.labels[0]!r}, {links.labels[0]!r}"
+        such = f"{network.labels.tolist()[0]!r}, {links.labels.tolist()[0]!r}"
         raise InputError(f"links: no firm has a peer and a link; labels ({such}) must be spelled alike.")
     means = dict(zip(("precision", "auc", "recall", "chance", "matched"), total[2:] / total[0]))
     with np.errstate(invalid="ignore"):

@@ -289,10 +289,11 @@ def _plan(
     entries = entries_of(models, task, panel, reference, gaps_of(known, split.folds, task), horizon)  # type: ignore[arg-type]
     stack = stack_among(entries, task, horizon) if decomposition else None
     names = [entry.name for entry in entries]
+    titles = {name: model_title(name, panel.industry) for name in model_names()}
     if baseline is None:
         baseline = names[0]
-    elif baseline not in names and baseline in model_names():
-        baseline = model_title(baseline, panel.industry)
+    elif baseline not in names and titles.get(baseline) in names:
+        baseline = titles[baseline]
     check_names("baseline", "model", [baseline], names)
     audited = _audited(audit, entries)
     check_entries(entries, panel, split.folds, horizon)

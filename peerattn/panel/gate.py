@@ -31,7 +31,7 @@ from peerattn.types import ColumnLike, OutcomesLike, PanelLike
 
 PER_CENT = 1.5  # median size of returns above which they are per cent
 IDENTITY_SHARE = 0.9  # a code with this many levels per firm names the firm itself
-SINGLE_VALUE = 0.5  # share of a characteristic's squared deviations from which one value is an outlier
+SINGLE_VALUE = 0.75  # share of a characteristic's squared deviations from which one value is an outlier
 FEW_VALUES = 50  # known values below which one may well have that share
 
 

@@ -339,7 +339,8 @@ def test_chosen_bandwidths_do_not_depend_on_the_unit_of_the_outcome():
     X = pd.DataFrame(np.random.default_rng(1).normal(size=(40, 2)), columns=["a", "b"])
     y = np.sin(2 * X["a"]).to_numpy() + 0.3 * np.random.default_rng(2).normal(size=40)
     one, other = (NadarayaWatsonRegressor(bandwidth="cv_ls").fit(X, unit * y) for unit in (1.0, 1e6))
-    np.testing.assert_allclose(other.bandwidth_, one.bandwidth_, rtol=1e-9)
+    # where a criterion is least it is known to the square root of rounding
+    np.testing.assert_allclose(other.bandwidth_, one.bandwidth_, rtol=1e-6)
     np.testing.assert_allclose(other.criterion_, 1e12 * one.criterion_, rtol=1e-9)
 
 

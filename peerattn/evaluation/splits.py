@@ -160,7 +160,9 @@ class WalkForward(BaseCrossValidator):
             raise InputError(f"{wording} window={self.window!r}, train_periods={self.train_periods!r}.")
         panel = labelled(self, X, y, self.known_at)
         knowledge = Knowledge.of(panel, self.horizon)
-        unknown = np.isnan(np.zeros(len(panel)) if panel.outcomes is None else panel.outcomes)
+        unknown = np.zeros(len(panel), dtype=bool)
+        if panel.outcomes is not None:
+            unknown = np.isnan(panel.outcomes)
         tested = self._tested(np.unique(knowledge.row[~unknown]), knowledge.periods)
         every = self.refit_every
         # one fit serves refit_every periods
@@ -364,8 +366,7 @@ def too_late(fold: tuple[np.ndarray, np.ndarray], knowledge: Knowledge, ahead: i
     origin = knowledge.row[test].min()
     if last > origin - ahead:
         return f"learns from {show_label(periods[last])} to predict {show_label(periods[origin])} at horizon {ahead}"
-    # reports filed late are known after the period that they are of
-    # a row of unknown outcome has nothing to learn from
+    # reports filed late are known after the period that they are of; a row of unknown outcome has nothing to learn from
     late = int((~knowledge.by(periods[origin]) & ~unknown)[train].sum())
     if not late:
         return ""

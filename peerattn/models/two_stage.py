@@ -16,7 +16,7 @@ from peerattn.render import Regression
 
 GRID = np.concatenate([np.linspace(-1.0, 1.0, 401), np.tan(np.linspace(np.pi / 4, np.pi / 2, 60)[1:-1])])
 LEVEL = 0.95
-ROUNDING = 1e-14  # of a column's size, more than sums over many peers lose
+SUMMED = 1e-14  # of a column's size, more than sums over many peers lose
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class _Equation:
         self.effects = effects
         self.absorbed = degrees_of(effects, clusters)
         raw = np.column_stack([exogenous, instruments, endogenous, y]).astype(float)
-        rounding = ROUNDING * np.linalg.norm(raw, axis=0)
+        rounding = SUMMED * np.linalg.norm(raw, axis=0)
         # net of means, which the effects or the intercept contain, columns keep their digits at any level
         has_intercept = not effects.shape[1] and bool(np.all(raw[:, 0] == 1))
         means = np.zeros(raw.shape[1])

@@ -13,6 +13,7 @@ from peerattn.evaluation.leak_audit.subject import Subject, skill
 from peerattn.evaluation.running.inner_folds import random_rows
 from peerattn.evaluation.splits import too_late
 from peerattn.foreign_text import visible
+from peerattn.models import FirmMeanRegressor, LastValueRegressor
 from peerattn.network import PeerNetwork
 from peerattn.network.inference.permutation import within
 from peerattn.panel.codes import are_whole, looks_like_code
@@ -298,10 +299,8 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
 
 def _skill_of_the_past(subject: Subject) -> float:
     """Return the correlation within periods of outcomes with their firm's training mean, or its last known one if larger."""
-    learned = subject.panel.y.iloc[subject.train].dropna()
-    by_firm = learned.groupby(level=0)
-    firm = subject.X.index.get_level_values(0)
-    pasts = [past.reindex(firm).fillna(learned.mean()).to_numpy() for past in (by_firm.mean(), by_firm.last())]
+    learned = subject.panel.take(subject.train)
+    pasts = [model.fit(learned).predict(subject.X) for model in (FirmMeanRegressor(), LastValueRegressor())]
     return max(0.0, *(skill(subject.y.to_numpy(), past, subject.period)[0] for past in pasts))
 
 

@@ -146,28 +146,32 @@ class Entry:
         """Return a fitted clone."""
         model = clone(self.model)
         if takes_panels(model):
-            keep_labels(model)
-        rows = fold.train
-        # scores of scikit-learn take no unknown outcomes: of every setting they would be NaN
-        if takes_panels(model) and any(search.scoring not in (None, nowcast_score) for search in searches(model)):
-            rows = fold.learned
-        X, y = self._read(fold, rows)
-        if takes_panels(model):
-            data = (X,) if isinstance(X, Panel) else (X, y)  # a panel holds its outcomes
-            try:
-                with catch_warnings(action="error", category=LostPeriodWarning):
-                    return model.fit(*data, **self._reference_of(model))
-            except LostPeriodWarning as lost:
-                raise InputError(f"model {self.name!r}: {lost}") from lost
-        known = y.notna().to_numpy()
+            return self._fit_to_panel(model, fold)
+        known = fold.train.y.notna().to_numpy()
         if not reads_rows(model):
+            X, y = self._read(fold, fold.train)
             return model.fit(X[known], y[known].to_numpy())
         if isinstance(model, Pipeline):
             return fit_features(model, fold.train)
-        model.fit(X[known], y[known])  # a search splits frames of known outcomes
+        model.fit(fold.train.X[known], fold.train.y[known])  # a search splits frames of known outcomes
         if hasattr(model, "best_estimator_"):
             model.best_estimator_ = fit_features(clone(model.best_estimator_), fold.train)
         return model
+
+    def _fit_to_panel(self, model: Any, fold: FoldRows) -> Any:
+        """Return the model, which reads panels, fitted to all rows of the fold."""
+        keep_labels(model)
+        rows = fold.train
+        # scores of scikit-learn take no unknown outcomes: of every setting they would be NaN
+        if any(search.scoring not in (None, nowcast_score) for search in searches(model)):
+            rows = fold.learned
+        X, y = self._read(fold, rows)
+        data = (X,) if isinstance(X, Panel) else (X, y)  # a panel holds its outcomes
+        try:
+            with catch_warnings(action="error", category=LostPeriodWarning):
+                return model.fit(*data, **self._reference_of(model))
+        except LostPeriodWarning as lost:
+            raise InputError(f"model {self.name!r}: {lost}") from lost
 
     def predict_steps(self, model: BaseEstimator, fold: FoldRows) -> np.ndarray:
         """Return the predictions of each test row after each group of information, (n, steps); of most models one column.

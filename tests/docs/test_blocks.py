@@ -37,8 +37,7 @@ WITH_CODE = sorted(
     ]
 )
 #: Heads are trained further here: two pages print what is found.
-FOUND = {"n_seeds": 12, "max_steps": 300, "max_draws": 1}
-FULL = {"README.md": FOUND, "tutorial.md": FOUND}
+FULL = {name: {"n_seeds": n, "max_steps": 300, "max_draws": 1} for name, n in (("README.md", 6), ("tutorial.md", 12))}
 #: Controls are fitted as readers fit them where the page prints their figures.
 PRINTS_CONTROLS = {*FULL, "valuation.md"}
 #: And here, where heads must add something to be pruned or refitted; whether refits have settled has tests of its own.

@@ -104,6 +104,7 @@ def run(panel, models, **options):
 
 @pytest.mark.full_search  # other processes take all steps in any case
 def test_figures_are_the_same_however_many_run_and_wherever(panel):
+    panel = [rows[rows.index.get_level_values("period") < 2006] for rows in panel]
     distributed = pytest.importorskip("distributed")
     joblib = pytest.importorskip("joblib")
     models = {

@@ -47,7 +47,17 @@ def weighted(
         return row_weights(panel, weight, name)
 
     if loss_weight is not None:
-        training = replace(training, loss_weight=of_rows("loss_weight", loss_weight))
+        training = replace(training, loss_weight=_of_mean_one(of_rows("loss_weight", loss_weight)))
     if peer_weight is not None:
         training = replace(training, weight=of_rows("peer_weight", peer_weight))
     return training
+
+
+def _of_mean_one(weight: np.ndarray) -> np.ndarray:
+    """Return weights in a unit in which the positive ones are 1 on average: rows count as often as there are."""
+    positive = weight[weight > 0]
+    if not len(positive):
+        return weight
+    # by the largest first, so that equal weights are 1 exactly
+    share = weight / positive.max()
+    return np.asarray(share / share[weight > 0].mean())

@@ -208,7 +208,9 @@ class PeerTransformerRegressor(PanelRegressorMixin, PrunableHeads, PanelStack):
     def _candidates(self, problem: Problem, draws: np.ndarray) -> list[Candidate]:
         """Return own candidates, the network without attention among them, and the transformer."""
         attends = self.attention is not False
-        transformer = transformer_candidate(TRANSFORMER, PEERS, self._learner(problem, int(draws[1]), attends))
+        # without attention it is a nonlinear own-firm model
+        group = PEERS if attends else NONLINEAR
+        transformer = transformer_candidate(TRANSFORMER, group, self._learner(problem, int(draws[1]), attends))
         if self._kappa is None:
             return [transformer]
         own = [each for each in own_candidates(problem, int(draws[2]), self.own) if each.group == NONLINEAR]

@@ -61,6 +61,19 @@ def test_peers_that_enter_as_an_absolute_value_are_selected_and_predict():
     assert len(control.peer_network(X).isolates) == len(X)
 
 
+@pytest.mark.parametrize("options", [{"kappa": 1.0}, {"kappa": None}])
+def test_without_attention_it_is_a_nonlinear_own_firm_model(options):
+    """What it gains is no gain of peers; the network reads no other firm."""
+    X, _ = panel(12, 20)
+    X = X[["size", "leverage"]]
+    y = X["size"] ** 2 + 0.1 * np.random.default_rng(0).normal(size=len(X))
+    found = PeerTransformerRegressor(**{**SMALL, "max_steps": 60, **options}, attention=False).fit(X, y)
+    assert found.evidence_.loc["nonlinear", "factor"] > 0.2 and found.evidence_.loc["peers", "factor"] == 0
+    half = X.index.get_level_values("firm") < "f06"
+    if options["kappa"] is None:  # else slopes within periods may be selected beside it
+        np.testing.assert_allclose(found.predict(X[half]), found.predict(X)[half], atol=1e-9)
+
+
 def test_an_own_estimator_is_weighed_on_held_out_periods(data):
     X, y = data
     with pytest.raises(InputError, match="own: an estimator is weighed"):

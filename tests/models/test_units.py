@@ -115,6 +115,22 @@ def fitted(request, fewest_steps):
     return model, y, predictions(model, X, y)
 
 
+WEIGHED = ["stack", "attention", "attention, Huber", "attention to outcomes", "transformer", "attention, classes"]
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e6])
+@pytest.mark.parametrize("name", WEIGHED)
+def test_the_unit_of_loss_weights(name, unit):
+    model = MODELS[name]
+    y = (Y > 0).astype(int) if name == "attention, classes" else Y
+    weight = np.exp(np.random.default_rng(1).normal(size=PAST.sum()))
+    for weights in (weight, np.ones(PAST.sum())):
+        # by parts whose outcome has no jump at a rounding error: trees have
+        expected, found = (clone(model).fit(X[PAST], y[PAST], loss_weight=c * weights) for c in (1.0, unit))
+        of_call = {"outcomes": y[~PAST]} if model.task == "nowcast" else {}
+        np.testing.assert_allclose(found.predict(X[~PAST], **of_call), expected.predict(X[~PAST], **of_call), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("unit", OUTCOMES)
 def test_the_unit_of_the_outcome(fitted, unit):
     model, y, expected = fitted

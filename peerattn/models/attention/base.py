@@ -167,7 +167,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
             In the columns and units of ``X``. With ``attention="cross"`` the candidate peers; with ``"self"``, on a panel,
             further candidate peers of each period.
         loss_weight : Series or array-like (n,), optional
-            Weighs each row's loss (panels only).
+            Weighs each row's loss (panels only), in any unit: weights are divided by their mean over the rows that have one.
         peer_weight : Series or array-like (n,), optional
             Numbers of at least 0 such as market values (0: not a peer): log w_j is added to the scores of peer j (panels only).
         device : str, default "auto"

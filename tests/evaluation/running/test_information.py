@@ -20,6 +20,8 @@ from peerattn.models import (
 def test_heads_and_transformer_use_no_past_outcomes(task: str) -> None:
     of_heads = information_of(PeerAttentionRegressor(task=task), task)
     assert information_of(PeerTransformerRegressor(task=task), task) == of_heads
+    alone = information_of(PeerTransformerRegressor(task=task, attention=False), task)
+    assert alone[0] == {"forecast": "own", "nowcast": "common"}[task] and "peers" not in alone[1]
     assert "past" not in of_heads[1] and "past" in information_of(StackedPeerRegressor(task=task), task)[1]
 
 

@@ -273,8 +273,12 @@ def _check_arguments(function: Callable[..., Any], args: Sequence[Any], options:
         given = shape.bind(*args, **options).arguments
     except TypeError as error:
         unknown = [name for name in options if name not in shape.parameters]
-        near = "".join(did_you_mean(name, shape.parameters) for name in unknown[:1])
-        raise UnknownArgument(f"{function.__qualname__}: {error}.{near}") from None
+        known = [name for name in shape.parameters if name != "self"]
+        near = "".join(did_you_mean(name, known) or f" Its arguments are {', '.join(known)}." for name in unknown[:1])
+        who = function.__qualname__
+        if args and len(known) < len(shape.parameters):  # of a method: the class of the object, which may be a subclass
+            who = f"{type(args[0]).__name__}.{function.__name__}"
+        raise UnknownArgument(f"{who}: {error}.{near}") from None
     hints = _hints_of(function)
     for name, value in given.items():
         several = shape.parameters[name].kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -305,22 +309,6 @@ def validate_arguments(function: Function) -> Function:
             if "unexpected keyword argument" in str(error) and any(repr(name) in str(error) for name in options):
                 raise UnknownArgument(f"{function.__qualname__}: {str(error).rstrip('.')}.") from error
             raise
-
-    return cast(Function, call)
-
-
-def validate_names(method: Function) -> Function:
-    """Let the error for an argument that a method does not have name the class of the object, and not a base class."""
-
-    @wraps(method)
-    def call(self: object, *args: Any, **options: Any) -> Any:
-        shape = _shape_of(method)
-        try:
-            shape.bind(self, *args, **options)
-        except TypeError as error:
-            known = ", ".join(list(shape.parameters)[1:])
-            raise UnknownArgument(f"{type(self).__name__}.{method.__name__}: {error}. Its arguments are {known}.") from None
-        return method(self, *args, **options)
 
     return cast(Function, call)
 

@@ -43,6 +43,7 @@ def run(command: Compare) -> None:
         limits=(*(options.limit or ()), *panels.limits_of(options.preset)),
         decomposition=options.decomposition is not False,
         audit=bool(options.audit),
+        placebo=options.placebo or 0,
         n_jobs=jobs,
         store=None if command.fresh else folder / "fits",
         verbose=not command.quiet,

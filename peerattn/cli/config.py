@@ -35,11 +35,9 @@ def read_config(path: Path) -> tuple[CompareOptions, dict[str, Any]]:
     with reworded(unread, kinds=(OSError, ValueError, RecursionError)):
         read = tomllib.loads(path.read_text(encoding="utf-8"))
     sections = {"compare": {}, "made": {}} | read
+    check_names("--config", "section", sections, ("compare", "made"))
     for name, table in sections.items():
-        if name not in ("compare", "made"):
-            raise InputError(f"--config: [{name}] is no section of a configuration; known are [compare] and [made].")
-        if not isinstance(table, dict):
-            raise InputError(f"--config: [{name}] must be a section, got {name} = {table!r}.")
+        expect(isinstance(table, dict), f"--config: [{name}]", "a section", f"{name} = {table!r}")
     return _options(sections["compare"], path), sections["made"]
 
 

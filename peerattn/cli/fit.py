@@ -17,7 +17,7 @@ from peerattn.evaluation.running.entries import Entry, supports
 from peerattn.evaluation.running.inner_folds import purged
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.pipelines import takes_panels
-from peerattn.exceptions import InputError, reworded
+from peerattn.exceptions import InputError, expect, reworded
 from peerattn.panel import Panel, PanelEncoder
 from peerattn.panel.knowledge import dated_by_horizon
 from peerattn.processes import all_sum, data_parallel, gathered, joined, process
@@ -63,8 +63,7 @@ def _until(options: Fit, panel: Panel) -> Panel:
     if end < len(periods):
         panel = panel.before(periods[end])  # outcomes with later dates of their own are unknown, too
     horizon = options.horizon or 1
-    if end < horizon:
-        raise InputError(f"--horizon: {end} periods are learned from; no outcome is known {horizon} later. Name a later --until.")
+    expect(end >= horizon, "--horizon", f"at most {end}, the periods learned from", horizon, "Name a later --until.")
     known = periods.get_indexer(panel.period) + horizon <= end
     return panel if known.all() else panel.take(np.flatnonzero(known))
 
@@ -73,8 +72,7 @@ def _fitted(options: Fit, model: BaseEstimator, panel: Panel) -> Any:
     """Return the model fitted as a comparison fits it: peer models on the panel, others on numbers and known outcomes."""
     name = type(model).__name__
     task = options.task or "forecast"
-    if not supports(model, task):
-        raise InputError(f"--task: {name} cannot do {task!r}; choose the other task, or another model.")
+    expect(supports(model, task), "--task", f"one that {name} can do", repr(task), "Choose the other, or another model.")
     horizon = options.horizon or 1
     model = purged(model, horizon)
     if takes_panels(model):
@@ -82,8 +80,7 @@ def _fitted(options: Fit, model: BaseEstimator, panel: Panel) -> Any:
         return model.fit(panel.X, panel.y) if dated is panel else model.fit(dated)
     if joined():
         raise InputError(f"--model: several processes fit attention models only, got {name}; fit it in one process.")
-    if not panel.y.notna().any():
-        raise InputError("--until: no outcome is known by then; name a later period.")
+    expect(bool(panel.y.notna().any()), "--until", "a period by which outcomes are known", "one without", "Name a later one.")
     # as a comparison fits it, with all rows to learn from
     rows = np.arange(len(panel))
     fold = FoldRows(panel, rows, rows)

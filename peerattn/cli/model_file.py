@@ -19,7 +19,6 @@ from peerattn.evaluation.running.pipelines import takes_panels
 from peerattn.exceptions import InputError, naming, validate_methods
 from peerattn.models import CovariancePeerRegressor, OwnHistoryRegressor
 from peerattn.panel import Panel, StoredPanel, read_panel, scan_panel
-from peerattn.panel.columns import check_known
 from peerattn.panel.knowledge import dated_by_horizon
 from peerattn.store.objects import load_estimator, save_estimator
 from peerattn.types import OutcomesLike
@@ -91,8 +90,6 @@ class SavedModel:
                 chosen["outcome"] = self.outcome
             return read_preset(source, self.preset, **chosen)
         frame = flat_frame(source)
-        needed = (self.firm, self.period, *self.characteristics, *self.codes)
-        check_known(f"{source}: read by the model", needed, frame.columns)
         if self.outcome not in frame:
             frame = frame.assign(**{self.outcome: float("nan")})
         return read_panel(frame, outcome=self.outcome, **chosen)

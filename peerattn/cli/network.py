@@ -9,9 +9,8 @@ from peerattn.cli.model_file import load_model
 from peerattn.cli.output import report_line, working, writable_file, write_frame
 from peerattn.cli.panels import period_named
 from peerattn.evaluation.report.network import RELEVANCE, most_attended
-from peerattn.exceptions import InputError
+from peerattn.exceptions import expect
 from peerattn.network import PeerNetwork
-from peerattn.panel import find_firm
 from peerattn.render import Table
 
 _KNOWN = (".parquet", ".csv", ".html", ".graphml", ".gexf")
@@ -21,11 +20,9 @@ def run(options: Network) -> None:
     """Make the network, write, print."""
     saved = load_model(options.model)
     place = options.out.resolve()
-    if not hasattr(saved.model, "peer_network"):
-        raise InputError(f"MODEL: {saved.name} is not a peer model and has no network; name the file of one.")
+    expect(hasattr(saved.model, "peer_network"), "MODEL", "the file of a peer model, which has a network", saved.name)
     if not options.out.suffix:
-        if options.at or options.firm:
-            raise InputError("--out: a folder takes the networks of all periods; leave out --at and --firm.")
+        expect(not (options.at or options.firm), "--out", "a file, with --at or --firm", "a folder, which takes all periods")
         with working(options, f"networks of {saved.name}"):
             kept = {} if options.top_k is None else {"top_k": options.top_k}
             count = len(saved.write_by_period("networks", options.panel, options.out, **kept).periods)
@@ -63,12 +60,11 @@ def _words(options: Network, network: PeerNetwork, name: str) -> tuple[str, dict
     isolates = list(network.isolates["firm"])
     firm = options.firm
     facts = {"model": name, "period": network.periods[0], "firms": len(network.firms), "isolates": isolates}
-    label = None if firm is None else find_firm(firm, network.labels)
     if len(isolates) == len(network.firms):
         empty = "The network is empty: no peers were found that help, and the model predicts without them."
         return f"{network!r}\n\n{empty}", facts
     if firm is not None:
-        peers = network.peers(label, k=options.k)
+        peers = network.peers(firm, k=options.k)
         title = f"Peers of {firm} ({name})"
         table = Table.from_frame(peers, title=title, formats={"weight": ".4f"}, footnotes=[f"{peers.columns.name}."])
         text = str(table) if len(peers) else f"{firm} has no admissible peer in this period."

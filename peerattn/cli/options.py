@@ -191,6 +191,8 @@ class CompareOptions(Settings, SplitOptions, HorizonOption, PanelOptions):
         otherwise 0] Also the default of --horizon.
     decomposition
         Decompose held-out R² by one stack, and answer whether peers help. [default: decomposition]
+    placebo : N
+        Refits of the stack on outcomes exchanged between firms: what its peers gain there. [default: 0]
     audit
         Test each peer model for leaks; five to ten more fits each.
     """
@@ -207,6 +209,7 @@ class CompareOptions(Settings, SplitOptions, HorizonOption, PanelOptions):
     factors: Path | None = None
     outcome_horizon: int | None = option(min=0)
     decomposition: bool | None = option("--decomposition/--no-decomposition")
+    placebo: int | None = option(min=0)
     audit: bool | None = None
 
 

@@ -57,8 +57,7 @@ def take_panel(options: PanelOptions, training_rows: int | None = None) -> Panel
         panel = read_preset(path, preset, **columns)
     else:
         by_period = path.is_dir() or (joined() and path.suffix.lower() in KINDS)
-        if by_period and "known_at" in columns:
-            raise InputError(f"--known-at: used with one file, got the folder {path}.")
+        expect(not (by_period and "known_at" in columns), "--known-at", "one file", f"the folder {path}")
         if "outcome" not in columns:
             raise InputError(f"--outcome: name the column to predict; {path} has {', '.join(flat_frame(path).columns)}.")
         if by_period or training_rows is not None:
@@ -133,8 +132,7 @@ def take_models(
         fits = {"industry": has, "industry_median": has and task == "nowcast", "cross_attention": reference}
         wanted = [name for name in DEFAULT_MODELS if fits.get(name, True)]
     ready = {called(entry): entry.rpartition("=")[2].strip() for entry in wanted}
-    if len(ready) < len(wanted):
-        raise InputError(f"--models: {', '.join(wanted)} has a name twice; give one of yours, such as linear=attention.")
+    expect(len(ready) == len(wanted), "--models", "each name once", ", ".join(wanted), "Name one yourself: linear=attention.")
     expect(bool(wanted), "--models", f"at least one of {', '.join(model_names())}", "none")
     check_names("--set", "model of this call", settings, ready)
     made = {}

@@ -3,7 +3,6 @@
 Every sentence, table and figure of a report takes its numbers and its verdict from the one :class:`Claims` object made here.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -124,7 +123,9 @@ def claims_of(compared: Compared) -> Claims:
     found = concentration_of(compared, gain) if gain.gain > 0 else None
     answer, why, p = _answer(compared, gain, found)
     # a user's model may find what the stack did not
-    better = _better(models, without)
+    against = [other for other in models if other.against == without]
+    # significantly, their number accounted for
+    better = [other.model for other in against if (upper := other.upper_p) is not None and upper * len(against) < LEVEL]
     if better and answer != YES:
         why += f", though {' and '.join(better)} predict{'s' * (len(better) == 1)} better than the stack without peers"
     smallest = None
@@ -154,12 +155,6 @@ def _models(compared: Compared) -> list[Gain]:
             own = compared.without_peers.loc[compared.known.index, name]
             gains.append(difference(compared, compared.known[name], own, (name, "its own version without peers")))
     return gains
-
-
-def _better(models: Sequence[Gain], without: str) -> list[str]:
-    """Return the user's models that are significantly better than the stack without peers, their number accounted for."""
-    gains = [gain for gain in models if gain.against == without]
-    return [gain.model for gain in gains if (p := gain.upper_p) is not None and p * len(gains) < LEVEL]
 
 
 def _answer(compared: Compared, gain: Gain, found: Concentration | None) -> tuple[str, str, float | None]:

@@ -28,7 +28,6 @@ from peerattn.evaluation.sample import Labels, PanelFacts, as_return, panel_fact
 from peerattn.evaluation.splits import Split, WalkForward, gaps_of, horizon_of, split_of, split_words
 from peerattn.exceptions import Function, check_at_least, check_names, expect, validate_arguments
 from peerattn.models.forecasters import make_models, model_names, model_title
-from peerattn.network import PeerNetwork
 from peerattn.panel.knowledge import dated_by_horizon
 from peerattn.panel.panel import Panel, panel_digest
 from peerattn.render import File
@@ -46,8 +45,8 @@ def outcome_by_outcome(compare_one: Function) -> Function:
     ) -> Comparison | Comparisons:
         if not isinstance(outcome, list | tuple):
             return compare_one(models, X, y, outcome=outcome, **options)
-        each = frames_by_outcome(X, y, outcome).items()
-        return Comparisons({name: compare_one(models, frame, outcome=name, **options) for name, frame in each})
+        each = frames_by_outcome(X, outcome).items()
+        return Comparisons({name: compare_one(models, frame, y, outcome=name, **options) for name, frame in each})
 
     return cast(Function, compare_all)
 
@@ -173,8 +172,8 @@ def compare(
         Audit these models, or (True) all peer models that were passed: five to ten more fits each. See
         :func:`peerattn.evaluation.audit`.
     placebo : int, default 0
-        Number of refits of the stack on outcomes whose unexplained part is exchanged between the firms of a period, and report
-        the gains of its peers beside that in the data.
+        Number of refits of the stack on outcomes whose unexplained part is exchanged between the firms of a period (of those of
+        an industry that has five, so that its shock stays), to report the gains of its peers beside that in the data.
     n_jobs : int, optional
         Fits (a model on a fold) that run at once, as joblib counts: −1 for all cores. The backend is yours to set by
         ``joblib.parallel_config``, a Dask cluster for one. Every fit uses one thread, so that figures are the same
@@ -225,11 +224,10 @@ def compare(
     >>> compare({"Ridge": Ridge()}, X, y, cv=WalkForward(test_periods=12, refit_every=6), verbose=False)
     Comparison(forecast of roa_next: 10 models, baseline 'Ridge', 30 firms, 12 periods, 360 outcomes)
     """
-    check_at_least(0, placebo=placebo)
+    check_at_least(0, placebo=placebo, outcome_horizon=outcome_horizon or 0)
+    expect(decomposition or not placebo, "placebo", "0 beside decomposition=False, as it is of the stack's peers", placebo)
     if n_jobs is not None:
         expect(n_jobs != 0 and abs(n_jobs) <= 1024, "n_jobs", "1 to 1024 processes", n_jobs, "-1 takes all cores.")
-    if outcome_horizon is not None:
-        check_at_least(0, outcome_horizon=outcome_horizon)
     panel = comparison_panel(
         X, y, cv, reference, outcome=outcome, characteristics=characteristics, codes=codes, firm=firm, period=period,
         industry=industry,
@@ -251,15 +249,16 @@ def compare(
             labels = {net.outcome: labels[panel.outcome]} | others
     facts = panel_facts(net, split.tested, groups, limits, market_value, labels)
     realised = factors_realised(factors, net, split.tested, task, outcome_horizon)
-    facts = replace(facts, is_return=is_return, factors=realised, truth=_truth(X, net, split.tested))
+    facts = replace(facts, is_return=is_return, factors=realised)
+    if isinstance(X, SimulatedPanel):  # the network that made the data in the last tested period
+        facts = replace(facts, truth=X.network.subset(periods=[net.period[split.tested].max()]))
     digest = panel_digest(net)
     # fits depend on the dates that a longer horizon implies
     key = digest if plan.panel is net else panel_digest(plan.panel)
     how = How(n_jobs, FoldStore(store, key), verbose)
     found = _compared(plan, how, facts, _settings(split, net, digest), notes)
     if placebo and plan.stack is not None and found.stack is not None:
-        gains = placebo_gains(plan.stack, plan.panel, split.folds, placebo, how._replace(kept=FoldStore()))
-        found = replace(found, placebo=gains)
+        found = replace(found, placebo=placebo_gains(plan.stack, plan.panel, split.folds, placebo, how))
     return found
 
 
@@ -327,13 +326,6 @@ def _compared(plan: _Plan, how: How, facts: PanelFacts, settings: dict[str, str]
     )  # fmt: skip
 
 
-def _truth(X: PanelLike, panel: Panel, tested: np.ndarray) -> PeerNetwork | None:
-    """Return the network that made simulated data in the last tested period."""
-    if isinstance(X, SimulatedPanel):
-        return X.network.subset(periods=[panel.period[tested].max()])
-    return None
-
-
 def _audited(audit: bool | Sequence[str], entries: list[Entry]) -> set[str]:
     """Return the names of the models to audit."""
     if isinstance(audit, bool):
@@ -364,11 +356,9 @@ def _note(entry: Entry, fits: list[FoldResult]) -> ModelNote:
     trials = max(fit.trials for fit in fits)
     last = fits[-1]
     group, reads = information_of(entry.model, entry.task)
-    selected = {}
-    for step in last.selected:
-        # the last fit that selected anything, and how many did
-        parts = [(), *(fit.selected[step] for fit in fits if fit.selected[step])]
-        selected[step] = (parts[-1], len(parts) - 1)
+    # the last fit that selected anything, and how many did
+    parts = {step: [(), *(fit.selected[step] for fit in fits if fit.selected[step])] for step in last.selected}
+    selected = {step: (of_fits[-1], len(of_fits) - 1) for step, of_fits in parts.items()}
     untested = {step: why for step, why in last.untested.items() if not selected[step][1]}
     return ModelNote(entry.name, group, reads, settings, trials, entry.control, len(fits), selected, untested)
 

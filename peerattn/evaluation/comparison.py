@@ -145,9 +145,8 @@ class Comparison(WithClaims):
         check_count(width=width)
         width = width or shutil.get_terminal_size((100, 24)).columns
         displayed = self.as_table(tables.without_tests(self, tables.PRINTED))
-        parts = (self.summary(), displayed.footnotes)
-        finding, notes = ("\n".join(textwrap.fill(wording, width) for wording in part) for part in parts)
-        return f"{replace(displayed, footnotes=()).text(width)}\n\n{notes}\n\n{finding}"
+        finding = "\n".join(textwrap.fill(wording, width) for wording in self.summary())
+        return f"{displayed.text(width)}\n\n{finding}"
 
     def to_latex(
         self,

@@ -59,7 +59,7 @@ def head_importance(model: Any, X: PanelLike, y: OutcomesLike = None, **options:
     >>> len(prune(model, keep=importance > importance.max()).heads_)
     0
     """
-    if _of_panel(model):
+    if isinstance(model, AttentionOptions):  # heads over the firms of a panel, numbered by member
         return panel_head_importance(model, X, y, **options)
     found = _named(model).head_importance(X, y, **options)
     index = pd.MultiIndex.from_arrays(list(zip(*found)) or [[], []], names=["layer", "head"])
@@ -96,7 +96,7 @@ def prune(model: Any, keep: Any) -> Any:
     if unknown := [name for name in named if name not in have]:
         raise InputError(f"keep: the model has no head {unknown[0]}; its heads are {sorted(have)}.")
     kept = {layer: sorted(int(head) for other, head in named if other == layer) for layer, _ in have}
-    if _of_panel(model):
+    if isinstance(model, AttentionOptions):
         return panel_with_heads(model, kept)
     return model.with_heads(kept)
 
@@ -121,20 +121,13 @@ def pruning_curve(model: Any, importance: pd.Series, X: PanelLike, y: OutcomesLi
     """
     order = importance.sort_values(ascending=False, kind="stable")
     scored = [part for part in (X, y) if part is not None]  # a language model takes no y
-    rows = []
-    for n in range(len(order), -1, -1):
-        score = prune(model, order.index[:n]).score(*scored)
-        rows.append({"heads": n, "importance": dict(enumerate(order)).get(n, float("nan")), "score": score})
-    return pd.DataFrame(rows)
-
-
-def _of_panel(model: object) -> bool:
-    """Return whether a model is one of heads over the firms of a panel, numbered by member."""
-    return isinstance(model, AttentionOptions)
+    heads = range(len(order), -1, -1)
+    scores = [prune(model, order.index[:n]).score(*scored) for n in heads]
+    return pd.DataFrame({"heads": heads, "importance": [float("nan"), *order[::-1]], "score": scores})
 
 
 def _heads(model: Any) -> set[tuple[Any, int]]:
-    if _of_panel(model):
+    if isinstance(model, AttentionOptions):
         return {(k, head) for k, member in enumerate(model.members_) for head in range(member.spec.n_heads)}
     return {(name, head) for name, n in _named(model).n_heads_by_layer().items() for head in range(n)}
 

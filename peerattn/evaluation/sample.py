@@ -134,20 +134,13 @@ def describe_panel(
     order = dict.fromkeys([*outcome, *(name for name in labels if name in columns), *columns])
     owners = np.arange(len(panel)) if panel.firm is None else pd.factorize(panel.firm)[0]
     table = pd.DataFrame({name: columns[name] for name in order}, pd.RangeIndex(len(panel)), dtype=float)
-    names = {}
-    definitions = {}
-    for name in order:
-        label = labels.get(name, name)
-        if isinstance(label, str):
-            label = (label, "")
-        names[name], definitions[name] = label
-    return PanelDescription(
-        _statistics(table.where(np.isfinite(table)), owners, quantiles).rename_axis("variable"),
-        names,
-        {name: definition for name, definition in definitions.items() if definition},
-        len(np.unique(owners)),
-        panel.period.nunique(),
-    )
+    # a label is a name, or a name and its definition
+    plain = {name: (label, "") for name, label in labels.items() if isinstance(label, str)}
+    pairs = {name: (name, "") for name in order} | dict(labels) | plain
+    names = {name: pairs[name][0] for name in order}
+    definitions = {name: pairs[name][1] for name in order if pairs[name][1]}
+    frame = _statistics(table.where(np.isfinite(table)), owners, quantiles).rename_axis("variable")
+    return PanelDescription(frame, names, definitions, len(np.unique(owners)), panel.period.nunique())
 
 
 def _statistics(table: pd.DataFrame, firm: np.ndarray, quantiles: Sequence[float]) -> pd.DataFrame:
@@ -297,8 +290,8 @@ def found_limits(panel: Panel) -> list[str]:
     static = [name for name, most in changes.items() if most <= 1]
     if static and len(set(firm)) < len(firm):
         limits.append(f"{_STATIC}: {', '.join(static)}.")
-    missing = {name: column.isna().mean() for name, column in panel.characteristics.items()}
-    gaps = [f"{name} {share:.0%}" for name, share in missing.items() if share > MUCH_MISSING]
+    missing = panel.characteristics.isna().mean()
+    gaps = [f"{name} {share:.0%}" for name, share in missing[missing > MUCH_MISSING].items()]
     if gaps:
         limits.append(f"Often missing: {', '.join(gaps)} of all rows.")
     # whether a few outcomes decide R²

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from peerattn.evaluation.running.fitting import Folds
 from peerattn.evaluation.running.inputs import LABELS
-from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, validate_methods, warn_user
+from peerattn.exceptions import InputError, PeerAttnWarning, check_at_least, expect, validate_methods, warn_user
 from peerattn.panel import Knowledge, Panel, as_panel, sorted_periods
 from peerattn.panel.frames import as_pandas
 from peerattn.render import show_label
@@ -131,8 +131,7 @@ class WalkForward(BaseCrossValidator):
 
     def get_n_splits(self, X: PanelLike = None, y: OutcomesLike = None, groups: Any = None) -> int:
         """Return the number of fits; it depends on the panel's periods, so X is needed."""
-        if X is None:
-            raise InputError("get_n_splits: pass X; the number of splits depends on its periods.")
+        expect(X is not None, "X", "a panel, on whose periods the number of splits depends", None)
         with warnings.catch_warnings(action="ignore", category=ShortPanelWarning):
             return len(self.folds(X, y))
 
@@ -155,9 +154,9 @@ class WalkForward(BaseCrossValidator):
         """
         names = ("test_periods", "train_periods", "refit_every", "horizon")
         check_at_least(1, **{name: n for name in names if (n := getattr(self, name)) is not None})
-        if (self.window == "rolling") != (self.train_periods is not None):
-            wording = "WalkForward: window='rolling' needs train_periods= (its length in periods), and only it takes one; got"
-            raise InputError(f"{wording} window={self.window!r}, train_periods={self.train_periods!r}.")
+        both = (self.window == "rolling") == (self.train_periods is not None)
+        came = f"window={self.window!r}, train_periods={self.train_periods!r}"
+        expect(both, "WalkForward", "window='rolling' with train_periods=, its length, or neither", came)
         panel = labelled(self, X, y, self.known_at)
         knowledge = Knowledge.of(panel, self.horizon)
         unknown = np.zeros(len(panel), dtype=bool)
@@ -211,9 +210,8 @@ def labelled(splitter: WalkForward, X: PanelLike, y: OutcomesLike = None, known_
         known = np.where(pd.isna(outcomes), np.nan, 1.0)
         outcomes = pd.Series(known, outcomes.index) if isinstance(outcomes, pd.Series) else known
     panel = as_panel(X, outcomes, known_at=known_at, characteristics=(), **names)
-    if not panel.dated:
-        wording = f"X has neither index levels nor columns named {splitter.firm!r} and {splitter.period!r}"
-        raise InputError(f"WalkForward: {wording}; set a (firm, period) index, or name the levels with firm= and period=.")
+    named = f"index levels or columns named {splitter.firm!r} and {splitter.period!r}"
+    expect(panel.dated, "X", named, "neither", "Set a (firm, period) index, or name the levels with firm= and period=.")
     return panel
 
 
@@ -281,8 +279,7 @@ class NewFirms(BaseCrossValidator):
         check_at_least(2, n_splits=self.n_splits)
         panel = labelled(self._walk, X)
         place, distinct = pd.factorize(panel.labels.get_level_values("firm"), sort=True)
-        if len(distinct) < self.n_splits:
-            raise InputError(f"NewFirms: n_splits={self.n_splits} is more than the {len(distinct)} firms of X; use fewer groups.")
+        expect(len(distinct) >= self.n_splits, "n_splits", f"at most the {len(distinct)} firms of X", self.n_splits)
         check_seed(self.random_state)
         dealt = check_random_state(self.random_state).permutation(len(distinct)) % self.n_splits
         group = dealt[place]
@@ -312,9 +309,8 @@ def horizon_of(cv: Any, panel: Panel, outcome_horizon: int | None) -> int:
     if panel.known_at is not None:  # where outcomes have dates, these are kept
         least = 1
     horizon = int(getattr(cv, "horizon", least))
-    if least > horizon:
-        early = f"outcomes are realised over outcome_horizon={least} periods, and models would learn from them before"
-        raise InputError(f"cv: {early}. Set horizon={least} in the splitter, or pass known_at.")
+    realised = f"a horizon of {least} at least, as outcomes are realised over outcome_horizon={least} periods"
+    expect(horizon >= least, "cv", realised, horizon, f"Set horizon={least} in the splitter, or pass known_at.")
     return horizon
 
 
@@ -346,8 +342,7 @@ def _check_leaks(cv: object, panel: Panel, folds: Folds, horizon: int) -> None:
     knowledge = Knowledge.of(panel)
     unknown = panel.y.isna().to_numpy()
     tested = np.concatenate([np.empty(0, dtype=int), *(test for _, test in folds)])
-    if not len(tested) or len(np.unique(tested)) != len(tested):
-        raise InputError("cv: expected some tested rows, and none that is tested twice; use WalkForward.")
+    expect(0 < len(np.unique(tested)) == len(tested), "cv", "tested rows, none of them twice", "none, or some twice", "Use WalkForward.")
     for train, test in folds:
         if why := too_late((train, test), knowledge, horizon, unknown):
             raise InputError(f"cv: {type(cv).__name__} {why}; tested periods come after those learned from. Use WalkForward.")

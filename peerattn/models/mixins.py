@@ -7,7 +7,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils._tags import Tags
 
-from peerattn.exceptions import InputError, validate_names
+from peerattn.exceptions import InputError, validate_arguments
 from peerattn.models.learned import warn_of_missing_labels
 from peerattn.panel.panel import Panel
 from peerattn.training import one_thread
@@ -55,7 +55,7 @@ class OwnFirmMixin(Mixed):
 
     _has_peers = False
 
-    @validate_names
+    @validate_arguments
     @one_thread()
     def fit(self, X: PanelLike, y: OutcomesLike = None) -> Self:  # type: ignore[override]
         """Fit on training rows.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from peerattn.exceptions import InputError, expect, reworded
+from peerattn.exceptions import expect, reworded
 
 File = str | os.PathLike[str]
 
@@ -123,13 +123,8 @@ def check_writable(folder: File, *, argument: str = "out") -> Path:
     """
     with reworded(f"{argument}: expected the path of a folder", kinds=TypeError):
         path = Path(folder)
-    try:
+    with reworded(f"{argument}: expected a folder you may write in, got {str(path)!r}", kinds=(OSError, ValueError)):
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
-    except (OSError, ValueError) as error:
-        why = f"cannot write in {str(path)!r}: {getattr(error, 'strerror', error)}"
-        if isinstance(error, FileExistsError | NotADirectoryError):
-            why = f"expected a folder, got {str(path)!r}, which is or lies in a file"
-        raise InputError(f"{argument}: {why}. Choose a folder you may write in.") from error
     return path

@@ -138,15 +138,10 @@ def page(
             anchor += "-again"
         used[anchor] = section
     frames = [block for section in sections for block in section.blocks if isinstance(block, Frame)]
+    scripts = sorted({f"'{digest}'" for frame in frames for digest in frame.scripts})
+    style = (files("peerattn.render") / "page.css").read_text(encoding="utf-8")
     return template("peerattn.render").render(
-        title=title,
-        lead=lead,
-        opening=opening,
-        facts=facts or {},
-        sections=used,
-        footer=footer,
-        scripts=sorted({f"'{digest}'" for frame in frames for digest in frame.scripts}),
-        style=(files("peerattn.render") / "page.css").read_text(encoding="utf-8"),
+        title=title, lead=lead, opening=opening, facts=facts or {}, sections=used, footer=footer, scripts=scripts, style=style
     )
 
 

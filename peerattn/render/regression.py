@@ -72,9 +72,8 @@ class Regression(Shown):
 
         expect(0 < level < 1, "level", "a number between 0 and 1", level)
         # the normal distribution where degrees of freedom are unknown
-        tail = (1 + level) / 2
-        width = stats.norm.ppf(tail) if self.freedom is None else stats.t.ppf(tail, self.freedom)
-        width = width * self.std_errors.where(self.pvalues.notna())
+        distribution = stats.norm() if self.freedom is None else stats.t(self.freedom)
+        width = distribution.ppf((1 + level) / 2) * self.std_errors.where(self.pvalues.notna())
         return pd.DataFrame({"lower": self.params - width, "upper": self.params + width})
 
     def to_frame(self) -> pd.DataFrame:
@@ -229,8 +228,7 @@ def regression_table(
     if all(np.isnan(result.rsquared) for result in columns.values()):
         del below["R²"]
     decimals_of = {"R²": 3}
-    for name in below:
-        rows.append([name, *(_figure(each.get(name), decimals_of.get(name, 2)) for each in figures)])
+    rows += [[name, *(_figure(each.get(name), decimals_of.get(name, 2)) for each in figures)] for name in below]
     notes = [f"{_SHOWN[parentheses]} in parentheses."]
     if levels:
         marks = ", ".join(f"{'*' * (k + 1)} p < {level:g}" for k, level in enumerate(levels))

@@ -169,10 +169,8 @@ class Table:
         title = escape(self.title)
         long = [any(len(row[j]) > _LONG for row in self.cells()) for j in range(len(heads))]
         sides = [side + " long" * (side == "l" and wraps) for side, wraps in zip(self.alignment, long)]
-        head = "".join(
-            f'<th scope="col" class="{side}{" wide" * (len(column) > _WIDE)}">{displayed}</th>'
-            for side, column, displayed in zip(self.alignment, self.columns, heads)
-        )
+        tops = [side + " wide" * (len(column) > _WIDE) for side, column in zip(self.alignment, self.columns)]
+        head = "".join(f'<th scope="col" class="{top}">{displayed}</th>' for top, displayed in zip(tops, heads))
         body = ""
         for row in cells:
             tags = "".join(f'<td class="{side}">{cell}</td>' for side, cell in zip(sides, row))
@@ -182,10 +180,8 @@ class Table:
         label = f' aria-label="{title}"' * bool(title)
         paragraphs = "".join(f"<p>{escape(note)}</p>" for note in self.footnotes)
         notes = f'<div class="notes">{paragraphs}</div>' * bool(paragraphs)
-        return (
-            f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>'
-            f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"
-        )
+        table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f'<div class="peerattn-table"><div class="scroll" tabindex="0" role="region"{label}>{table}</div>{notes}</div>'
 
     def to_latex(self, path: File | None = None, *, label: str = "") -> str:
         r"""Return the table as a LaTeX environment with booktabs' rules, every name escaped, notes below; write it, too.

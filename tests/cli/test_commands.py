@@ -119,7 +119,7 @@ def test_plain_models_and_explanations(capsys, tmp_path):
         assert said(capsys, "fit", SAMPLE, *COLUMNS, "--model", name, "--task", task, "--out", path)[0] == 0
         assert said(capsys, "predict", path, SAMPLE, "--out", tmp_path / "p.parquet")[0] == 0
         assert pd.read_parquet(tmp_path / "p.parquet")["prediction"].notna().all()
-    assert "is not a peer model" in refused(capsys, "network", tmp_path / "boosting.model", SAMPLE)
+    assert "expected the file of a peer model" in refused(capsys, "network", tmp_path / "boosting.model", SAMPLE)
     without = tmp_path / "new.csv"
     pd.read_csv(SAMPLE).drop(columns="roa_next").to_csv(without, index=False)
     assert "the file holds none" in refused(capsys, "predict", tmp_path / "industry.model", without)
@@ -251,7 +251,7 @@ def test_refusals(capsys, saved, tmp_path):
     assert "cannot read" in refused(capsys, "network", tmp_path / "absent.model", SAMPLE)
     assert "ends in .parquet" in refused(capsys, "predict", saved, SAMPLE, "--out", tmp_path / "p.txt")
     pd.read_csv(SAMPLE).drop(columns="leverage").to_csv(tmp_path / "less.csv", index=False)
-    assert "read by the model: no column is named 'leverage'" in refused(capsys, "predict", saved, tmp_path / "less.csv")
+    assert "characteristics: no column is named 'leverage'" in refused(capsys, "predict", saved, tmp_path / "less.csv")
     assert "no column is named 'firma'. Near matches: 'firm'" in refused(capsys, "describe", SAMPLE, "--firm", "firma")
     assert "no such file" in refused(capsys, "describe", tmp_path / "absent.csv")
     assert "--network: expected a name that ends in .parquet" in refused(capsys, "simulate", "--network", tmp_path / "n.txt")
@@ -309,7 +309,7 @@ def test_panels_in_files_are_read_by_period(tmp_path, capsys):
     assert cli.run([*network, "--top-k", "2"]) == 0
     assert len(list((tmp_path / "n").glob("*.parquet"))) == frame["year"].nunique()
     assert cli.run([*network, "--firm", "A"]) == 2
-    assert "a folder takes the networks of all periods" in capsys.readouterr().err
+    assert "a folder, which takes all periods" in capsys.readouterr().err
     asked = [
         "compare",
         str(tmp_path / "parts"),

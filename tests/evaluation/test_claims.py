@@ -17,7 +17,7 @@ from peerattn.evaluation import WalkForward, compare
 from peerattn.evaluation.claims import NO, NOT_SHOWN, UNTESTED, YES, claims_of
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison
-from peerattn.evaluation.gains import HALF, concentration_of, gain_of, is_gain, saved_by_row, smallest_gain
+from peerattn.evaluation.gains import HALF, PLANTED, _planted, concentration_of, gain_of, is_gain, saved_by_row, smallest_gain
 from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import STACK, Failure
@@ -509,7 +509,7 @@ def test_an_empty_network_is_said_to_be_empty_and_never_drawn():
     assert last.claims.network is None and last.claims.empty == ("Peers",)
 
 
-def test_the_placebo_keeps_own_fits_and_periods_and_breaks_the_rest():
+def test_the_placebo_keeps_own_fits_and_periods_and_breaks_the_rest(tmp_path):
     rng = np.random.default_rng(0)
     index = pd.MultiIndex.from_product([range(20), range(2000, 2012)], names=["firm", "period"])
     X = pd.DataFrame({"size": rng.normal(size=240)}, index)
@@ -521,5 +521,57 @@ def test_the_placebo_keeps_own_fits_and_periods_and_breaks_the_rest():
     np.testing.assert_allclose(before.groupby(level=1).mean(), after.groupby(level=1).mean())
     assert np.corrcoef(X["size"].reindex(after.index), after)[0, 1] > 0.6
     assert not np.allclose(before, after)
-    result = compare(["kernel"], X, y, cv=WalkForward(3, 3), task="nowcast", verbose=False, placebo=2)
+    options = {"cv": WalkForward(3, 3), "task": "nowcast", "verbose": False, "store": tmp_path}
+    result = compare(["kernel"], X, y, placebo=2, **options)
     assert result.placebo.shape == (2,) and "refitted 2 times" in " ".join(result.summary())
+    stored = sorted(path.name for path in tmp_path.iterdir())
+    again = compare(["kernel"], X, y, placebo=2, **options)
+    np.testing.assert_array_equal(again.placebo, result.placebo)
+    assert stored == sorted(path.name for path in tmp_path.iterdir())  # refits were found there
+    with pytest.raises(InputError, match="placebo: expected 0 beside decomposition=False"):
+        compare(["kernel"], X, y, placebo=2, decomposition=False, **options)
+
+
+def test_firms_of_small_industries_do_not_keep_their_outcomes_in_a_placebo():
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(30), range(2000, 2008)], names=["firm", "period"])
+    firm = index.get_level_values(0)
+    large = firm < 10
+    X = pd.DataFrame({"size": rng.normal(size=240), "sic": np.where(large, "0100", (2000 + firm).astype(str))}, index)
+    y = pd.Series(rng.normal(size=240) + 50 * large, index, name="roa")
+    panel = as_panel(X, y, industry="sic").sorted()
+    after = exchanged(panel, np.random.default_rng(1)).sorted().y
+    assert np.isclose(after, panel.y, atol=1e-6).mean() < 0.15
+    mean = panel.y.groupby(level="period").mean()
+    # the large industry keeps what its firms share
+    of_large = panel.X.index.get_level_values("firm") < 10
+    np.testing.assert_allclose(after[of_large].groupby(level="period").mean(), panel.y[of_large].groupby(level="period").mean())
+    np.testing.assert_allclose(after.groupby(level="period").mean(), mean)
+
+
+@pytest.mark.parametrize("n_firms", [8, 40])
+def test_the_power_of_few_periods_is_that_of_the_test_that_is_made(n_firms):
+    """A planted network of the share that is named is found by the gain's own test; where there is no test there is no power."""
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(n_firms), range(2000, 2012)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(len(index), 2)), index, ["size", "lev"])
+    y = (X["size"] + rng.normal(size=len(index))).rename("roa")
+    result = compare({"OLS": Ridge()}, X, y, cv=WalkForward(8, 8), decomposition=False, verbose=False)
+    least = smallest_gain(result, "OLS")
+    if n_firms < 12:
+        assert least is None
+        return
+    known = result.known
+    noise = (known["outcome"] - known["OLS"]).to_numpy()
+    base = ((known["outcome"] - known["training_mean"]) ** 2).mean()
+    when = pd.factorize(known["period"], sort=True)[0]
+    numbers = result.panel.numbers[result.predictions["outcome"].notna().to_numpy()]
+    draws = np.random.default_rng(0)
+    n_found = {share: 0 for share in (least, least / 10)}
+    for _ in range(PLANTED):
+        planted = _planted(numbers, when, draws)
+        planted *= np.sqrt(base / np.mean(planted**2))
+        for share in n_found:
+            gains = 2 * np.sqrt(share) * noise * planted + share * planted**2
+            n_found[share] += is_gain(result, known[["firm", "period"]].assign(gain=gains / base))
+    assert n_found[least] >= 0.7 * PLANTED and n_found[least / 10] < 0.8 * PLANTED

@@ -33,7 +33,7 @@ from peerattn.models.forecasters import make_model
 from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.panel import PanelEncoder, read_panel, scan_panel
 
-CV = WalkForward(test_periods=4, refit_every=2)
+ONE, CV = WalkForward(test_periods=4, refit_every=4), WalkForward(test_periods=4, refit_every=2)
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -63,7 +63,8 @@ def panel(flat):
 
 
 def run(models, panel, **options):
-    return compare(models, panel, **{"cv": CV, "decomposition": False, "verbose": False} | options)
+    """Compare over one fold; ``cv=CV`` where it matters that models are fitted again."""
+    return compare(models, panel, **{"cv": ONE, "decomposition": False, "verbose": False} | options)
 
 
 class Recorder(RegressorMixin, BaseEstimator):
@@ -115,7 +116,7 @@ def forget():
 
 
 def test_predictions_equal_a_literal_loop(panel):
-    result = run({"Ridge": Ridge(alpha=2.0)}, panel)
+    result = run({"Ridge": Ridge(alpha=2.0)}, panel, cv=CV)
     year = panel.X.index.get_level_values("period")
     for tested, last_learned in (((2008, 2009), 2007), ((2010, 2011), 2009)):
         learn, ask = year <= last_learned, year.isin(tested)
@@ -133,7 +134,7 @@ def test_predictions_equal_a_literal_loop(panel):
 
 
 def test_all_models_predict_the_same_rows(panel):
-    result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}, panel)
+    result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Ridge": Ridge()}, panel, cv=CV)
     year = panel.X.index.get_level_values("period")
     assert len(result.predictions) == year.isin(range(2008, 2012)).sum()
     assert list(result.predictions) == [
@@ -156,7 +157,7 @@ def test_all_models_predict_the_same_rows(panel):
 
 
 def test_plain_models_get_numbers_fitted_on_training_rows_and_known_outcomes(panel):
-    run({"Recorder": Recorder()}, panel)
+    run({"Recorder": Recorder()}, panel, cv=CV)
     (X_fit, y_fit), (X_ask, _) = Recorder.seen[:2]
     assert all(dtype == np.float64 for dtype in X_fit.dtypes)
     assert {"sic=2911", "sic=3570", "sic=3711", "lev_missing"} <= set(X_fit.columns)
@@ -220,7 +221,7 @@ def test_the_future_changes_no_prediction(panel):
 
 def test_the_models_passed_are_not_changed(panel):
     ridge, peers = Ridge(), IndustryPeerRegressor(industry="sic")
-    run({"Ridge": ridge, "Peers": peers}, panel)
+    run({"Ridge": ridge, "Peers": peers}, panel, cv=CV)
     assert not hasattr(ridge, "coef_") and not hasattr(peers, "training_rows_")
     assert peers.firm == "firm"
 
@@ -263,7 +264,7 @@ def test_ordered_categories_keep_their_order(panel):
 
 def test_the_networks_are_those_of_the_last_scored_period(panel):
     pipeline = make_pipeline("passthrough", IndustryPeerRegressor(industry="sic"))
-    result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Piped": pipeline}, panel, task="nowcast")
+    result = run({"Peers": IndustryPeerRegressor(industry="sic"), "Piped": pipeline}, panel, task="nowcast", cv=CV)
     assert list(result.networks) == ["Peers", "Piped", "Gradient boosting"]
     assert list(result.networks["Peers"].periods) == [2011]
     matrix = result.networks["Peers"].matrix()
@@ -434,7 +435,7 @@ def test_an_error_inside_a_model_names_it(panel):
     ("models", "message"),
     [
         ({}, "at least one name and model"),
-        ([Ridge()], "models must be a dictionary .* got list"),
+        ([Ridge()], "models: expected a dictionary .* got list"),
         ({"": Ridge()}, "a name must be text"),
         ({"outcome": Ridge()}, "a name must be text other than"),
         ({"Ridge": Ridge}, "is the class Ridge; pass an instance"),
@@ -461,7 +462,7 @@ def test_bad_arguments(flat, panel):
         (lambda: run(ridge, panel, cv=KFold(3)), "KFold learns from .* Use WalkForward"),
         (lambda: run(ridge, panel, cv=TimeSeriesSplit(3)), "TimeSeriesSplit learns from"),
         (lambda: run(ridge, panel, y=panel.y), "X is a Panel, which holds its outcome"),
-        (lambda: run(ridge, flat, **names), "y is missing"),
+        (lambda: run(ridge, flat, **names), "y: expected outcomes beside X"),
         (lambda: run(ridge, flat, y="roa_next", **names), "outcome='roa_next'"),
         (lambda: run(ridge, flat, y=flat["roa_next"], outcome="roa_next", **names), "not both"),
         (lambda: run(ridge, flat, y=flat["roa_next"]), "'firm' and 'period'"),
@@ -555,7 +556,7 @@ def test_warnings_that_are_not_ours_pass(panel):
 
 
 def test_progress_goes_to_stderr(panel, capsys):
-    compare({"Ridge [bold]": Ridge()}, panel, cv=CV, decomposition=False)
+    compare({"Ridge [bold]": Ridge()}, panel, cv=ONE, decomposition=False)
     captured = capsys.readouterr()
     assert captured.out == ""
     run({"Ridge": Ridge()}, panel)
@@ -564,7 +565,7 @@ def test_progress_goes_to_stderr(panel, capsys):
 
 def test_columns_that_were_chosen_are_announced(panel, capsys):
     frame = panel.X.assign(roa_next=panel.y, roe_next=0.0, country=1).rename(columns={"country": "sic9"}).reset_index()
-    compare({"Ridge": Ridge()}, frame, outcome="roa_next", cv=CV, decomposition=False)
+    compare({"Ridge": Ridge()}, frame, outcome="roa_next", cv=ONE, decomposition=False)
     announced = capsys.readouterr().err.partition("fits")[0]
     assert announced.startswith("characteristics (") and "roe_next (" in announced and "sic9 (looks like a code" in announced
 
@@ -635,7 +636,7 @@ def test_a_panel_in_files_gives_the_same_comparison(tmp_path):
         pd.testing.assert_frame_equal(inside.predictions, outside.predictions, check_column_type=False)
         assert inside.settings == outside.settings
         assert str(inside.panel.description) == str(outside.panel.description)
-    with pytest.raises(InputError, match="y: X is read from files, so the outcome is a column"):
+    with pytest.raises(InputError, match="y: expected none beside files"):
         compare(models, stored, panel.y)
     with pytest.raises(InputError, match="outcome: the stored panel holds the outcome 'y_next', not 'y'"):
         compare(models, stored, outcome="y")
@@ -693,7 +694,7 @@ def test_an_outcome_realised_before_its_row_is_an_error(panel):
 
 
 def test_outcomes_realised_later_than_the_splitter_purges_are_an_error(panel):
-    with pytest.raises(InputError, match="cv: outcomes are realised over outcome_horizon=3 periods.*horizon=3"):
+    with pytest.raises(InputError, match="cv: .* outcomes are realised over outcome_horizon=3 periods.*horizon=3"):
         run({"ridge": Ridge()}, panel, cv=WalkForward(2, 2), outcome_horizon=3)
     found = run({"ridge": Ridge()}, panel, cv=WalkForward(2, 2, horizon=3), outcome_horizon=3)
     assert "horizon=3" in found.methods()

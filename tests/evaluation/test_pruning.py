@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from dataclasses import replace
 
@@ -24,7 +25,9 @@ from peerattn.sequence import (
     VisionTransformerClassifier,
 )
 
-pytestmark = pytest.mark.usefixtures("heads_in_full")  # eight periods show too little for heads of a size of their own
+pytestmark = pytest.mark.usefixtures(
+    "fewest_steps", "heads_in_full"
+)  # eight periods show too little for heads of a size of their own
 
 HEADS = {"n_heads": 2, "kappa": None, "similarity": "gaussian", "random_state": 0}
 
@@ -39,9 +42,9 @@ def model(panel):
     return PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
 
 
-def test_importance_counts_the_weights_of_the_stack(panel):
+def test_importance_counts_the_weights_of_the_stack(panel, model):
     """Means of a period and differences within it have a weight each; a head is worth what its absence changes."""
-    model = PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
+    model = copy.deepcopy(model)
     weights = {Column("heads", Scope.WITHIN): 0.5, Column("heads", Scope.MEAN): 0.2}
     peers = replace(model.stack_.stages["peers"], weights=weights)
     model.stack_ = replace(model.stack_, stages=model.stack_.stages | {"peers": peers})
@@ -86,7 +89,7 @@ def test_a_pruned_panel_model_lacks_what_its_heads_added(panel, model, tmp_path)
     keep = head_importance(model, panel.X, panel.y).nlargest(1).index
     pruned = prune(model, keep)
     assert len(pruned.heads_) == 1
-    silenced = PeerAttentionRegressor(**HEADS).fit(panel.X, panel.y)
+    silenced = copy.deepcopy(model)
     for start, member in enumerate(silenced.members_):
         for head in range(2):
             if (start, head) not in keep:

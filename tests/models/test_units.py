@@ -81,11 +81,10 @@ MODELS = {
     "attention, classes": PeerAttentionClassifier(n_heads=1, own="linear", kappa=None, random_state=0),
 }
 #: Powers of two scale numbers without rounding.
-OUTCOMES = {"outcome in a large unit": 2.0**-33, "outcome in a small unit": 2.0**33}
-COLUMNS = {
-    "all columns in a small unit": dict.fromkeys(NUMBERS, 2.0**33),
-    "all columns in a large unit": dict.fromkeys(NUMBERS, 2.0**-33),
-    "one in dollars, one in billions": {"assets": 2.0**30, "lev": 2.0**-30},
+UNITS = {
+    "outcome in a large unit, columns in a small one": (2.0**-33, dict.fromkeys(NUMBERS, 2.0**31)),
+    "outcome in a small unit, columns in a large one": (2.0**33, dict.fromkeys(NUMBERS, 2.0**-31)),
+    "one column in dollars, one in billions": (1.0, {"assets": 2.0**30, "lev": 2.0**-30}),
 }
 
 
@@ -125,26 +124,21 @@ def test_the_unit_of_loss_weights(name, unit):
     y = (Y > 0).astype(int) if name == "attention, classes" else Y
     weight = np.exp(np.random.default_rng(1).normal(size=PAST.sum()))
     for weights in (weight, np.ones(PAST.sum())):
-        # by parts whose outcome has no jump at a rounding error: trees have
         expected, found = (clone(model).fit(X[PAST], y[PAST], loss_weight=c * weights) for c in (1.0, unit))
         of_call = {"outcomes": y[~PAST]} if model.task == "nowcast" else {}
-        np.testing.assert_allclose(found.predict(X[~PAST], **of_call), expected.predict(X[~PAST], **of_call), rtol=1e-5, atol=1e-6)
+        before, after = (one.predict(X[~PAST], **of_call) for one in (expected, found))
+        np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("unit", OUTCOMES)
-def test_the_unit_of_the_outcome(fitted, unit):
+@pytest.mark.parametrize("units", UNITS)
+def test_the_units_of_the_outcome_and_of_columns(fitted, units):
+    """Both at once, in units whose product is not 1, so that what depends on both does not cancel."""
     model, y, expected = fitted
-    if hasattr(model, "predict_proba"):
-        pytest.skip("no outcome with a unit")
-    for found, right in zip(predictions(model, X, y * OUTCOMES[unit]), expected, strict=True):
-        np.testing.assert_allclose(found / OUTCOMES[unit], right, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("unit", COLUMNS)
-def test_the_unit_of_columns(fitted, unit):
-    model, y, expected = fitted
-    for found, right in zip(predictions(model, scaled(COLUMNS[unit]), y), expected, strict=True):
-        np.testing.assert_allclose(found, right, rtol=0, atol=1e-6)
+    of_outcome, of_columns = UNITS[units]
+    if hasattr(model, "predict_proba"):  # classes have no unit
+        of_outcome = 1
+    for found, right in zip(predictions(model, scaled(of_columns), y * of_outcome), expected, strict=True):
+        np.testing.assert_allclose(found / of_outcome, right, rtol=0, atol=1e-6)
 
 
 def test_every_public_estimator_is_listed():

@@ -48,7 +48,7 @@ def test_a_folder_that_cannot_be_written_is_found_out(tmp_path: Path, monkeypatc
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
-    with pytest.raises(InputError, match="out: cannot write .*Permission denied"):
+    with pytest.raises(InputError, match="out: expected a folder you may write in, .*Permission denied"):
         check_writable(tmp_path)
 
 

@@ -13,7 +13,7 @@ from scipy.signal import lfilter
 from scipy.stats import t as student
 
 from peerattn.evaluation.measures.metrics import as_numbers
-from peerattn.exceptions import InputError, check_count, expect, validate_arguments
+from peerattn.exceptions import check_count, expect, validate_arguments
 from peerattn.foreign_text import visible
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.types import LabelsLike, OutcomesLike
@@ -255,9 +255,7 @@ class OfPeriods:
 
     @property
     def _t_text(self) -> str:
-        if self.t is None:
-            return self.test.reason
-        return f"{self.t:.2f}"
+        return self.test.reason or f"{self.t:.2f}"
 
 
 def format_p(p_value: float | None, without: str = "") -> str:
@@ -352,13 +350,12 @@ def diebold_mariano(
     ours = as_numbers("loss", loss)
     theirs = as_numbers("baseline_loss", baseline_loss)
     codes, _ = sorted_periods(period)
-    if not len(ours) == len(theirs) == len(codes):
-        raise InputError(f"loss, baseline_loss, period: expected one length, got {len(ours)}, {len(theirs)} and {len(codes)}.")
+    lengths = [len(ours), len(theirs), len(codes)]
+    expect(len(set(lengths)) == 1, "loss, baseline_loss, period", "one length", lengths)
     known = ~np.isnan(ours)
-    if (known != ~np.isnan(theirs)).any():
-        raise InputError("loss and baseline_loss must be NaN in the same rows: use one sample for both.")
-    if not known.any():
-        raise InputError("loss: every value is NaN; a test needs known losses.")
+    same_sample = np.array_equal(known, ~np.isnan(theirs))
+    expect(same_sample, "loss and baseline_loss", "NaN in the same rows", "NaN in others", "Use one sample for both.")
+    expect(bool(known.any()), "loss", "some that are known", "NaN in all rows")
     # firms of one period share its shocks: one observation a period
     gains = pd.Series(theirs[known] - ours[known]).groupby(codes[known]).mean()
     found = mean_test(gains, horizon)

@@ -101,8 +101,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
         fits = hasattr(self.estimator, "fit") and not isinstance(self.estimator, type)
         expect(fits, "estimator", "an estimator, such as Ridge()", repr(self.estimator))
         panel = self._read(X, y).sorted()
-        if panel.outcomes is None:
-            raise InputError("y: pass outcomes, or a Panel that holds them.")
+        expect(panel.outcomes is not None, "y", "outcomes, or a Panel that holds them", None)
         self.residuals_ = self._calibrated(panel)
         calls = self.residuals_.groupby("observed")
         self.margins_ = pd.DataFrame({observed: _margins(rows, self.level) for observed, rows in calls})
@@ -201,8 +200,7 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
 
     def _read(self, X: PanelLike, y: OutcomesLike = None) -> Panel:
         panel = as_panel(X, y, firm=self.firm, period=self.period)
-        if not panel.dated:
-            raise InputError(f"X carries no {self.period!r}: intervals are calibrated on periods.")
+        expect(panel.dated, "X", f"{self.period!r}, as intervals are calibrated on periods", "rows without it")
         return panel
 
 

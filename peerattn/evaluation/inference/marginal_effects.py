@@ -45,10 +45,8 @@ class MarginalEffects(Regression):
     title: str = "What makes a peer? Average marginal effects on the weight"
 
     def _footnotes(self) -> list[str]:
-        unit = (
-            "Change of the weight in shares of the mean weight: per standard deviation of the peer's characteristic or of its "
-            "distance from the focal firm, and of having the same code."
-        )
+        unit = "Change of the weight in shares of its mean: per standard deviation of the peer's characteristic or of its "
+        unit += "distance from the focal firm, and of having the same code."
         if self.draws.empty:
             return [unit, "No standard errors: pass y for refits."]
         n = self.draws.shape[1]
@@ -154,8 +152,7 @@ def marginal_effects(
     expect(hasattr(model, "peer_network"), "model", "a fitted peer model", type(model).__name__)
     X, rows = (part.X if isinstance(part, Panel) else part for part in (X, at))
     panel = as_panel(X)
-    if not panel.dated:
-        raise InputError("X: expected a panel indexed by firm and period, the one the model was fitted on.")
+    expect(panel.dated, "X", "a panel indexed by firm and period, the one the model was fitted on", "rows without labels")
     if rows is None:
         rows = X[panel.period == panel.period.max()]
     expect(isinstance(rows, pd.DataFrame), "at", "a DataFrame or a Panel", type(rows).__name__)
@@ -169,8 +166,7 @@ def marginal_effects(
         labels = [name for name in rows if name not in numbers]
     check_names("characteristics", "column", (*numbers, *labels), rows.columns)
     check_share(step=step)
-    if n_batches is not None:
-        check_count(n_batches=n_batches)
+    check_count(n_batches=n_batches)
     check_seed(random_state)
     moves = _Moves(rows, numbers, labels, step, n_batches, random_state, options)
     found = moves.effects(model)
@@ -244,9 +240,8 @@ class _Moves:
     def weights(self, model: Any, rows: pd.DataFrame) -> np.ndarray:
         """Return the weights among the firms, (n, n), NaN on oneself."""
         matrix = model.peer_network(rows, **self.options).matrix()
-        if not matrix.index.isin(matrix.columns).all():
-            remedy = "Effects are measured among firms that are both; where peers are training rows, pass outcomes=."
-            raise InputError(f"model: its peers are another universe. {remedy}")
+        among = bool(matrix.index.isin(matrix.columns).all())
+        expect(among, "model", "peers among the firms", "another universe", "Where they are training rows, pass outcomes=.")
         values = matrix.reindex(index=self.firms, columns=self.firms).to_numpy(dtype=float, copy=True)
         np.fill_diagonal(values, np.nan)
         return values

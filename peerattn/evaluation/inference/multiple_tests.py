@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.evaluation.inference.forecast_tests import mean_test, periods_needed
-from peerattn.exceptions import InputError, expect, reworded, validate_arguments
+from peerattn.exceptions import expect, reworded, validate_arguments
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,9 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
     with reworded("losses: expected numbers, one column for each model", kinds=(TypeError, ValueError)):
         values = losses.to_numpy(dtype=float)
     needed = periods_needed(horizon)
-    few = f"{len(values)} periods are too few for a test over time; {needed} are needed"
-    if values.shape[1] < 2:
-        raise InputError("losses: at least two models are needed, one column each.")
-    if len(values) < needed:
-        raise InputError(f"losses: {few}. Use Comparison.test.")
-    if not np.isfinite(values).all():
-        raise InputError("losses: some are NaN; all models must be scored in the same periods.")
+    expect(values.shape[1] >= 2, "losses", "at least two models, one column each", values.shape[1])
+    expect(len(values) >= needed, "losses", f"{needed} periods for a test over time", len(values), "Use Comparison.test.")
+    expect(bool(np.isfinite(values).all()), "losses", "all models scored in the same periods", "some that are NaN")
     p = pd.Series({name: _least_p(losses, name, horizon) for name in losses.columns})
     included, excluded = (tuple(map(str, p.index[kept])) for kept in (p > size, p <= size))
     return ConfidenceSet(included, excluded, p, size, len(losses))
@@ -105,13 +101,7 @@ def _least_p(losses: pd.DataFrame, name: str, horizon: int) -> float:
         gain = (losses[name] - losses[other]).to_numpy()
         if all(np.max(np.abs(gain - one)) > size for one in gains):
             gains.append(gain)
-    return min([1.0, *((len(gains) - 1) * _upper_p(gain, horizon) for gain in gains[1:])])
-
-
-def _upper_p(gain: np.ndarray, horizon: int) -> float:
-    """Return the p-value against mean gains above zero."""
-    found = mean_test(gain, horizon)
-    # a gain that is the same in every period has no variance: t is infinite
-    if found.upper_p is None:
-        return float(found.mean < 0)
-    return found.upper_p
+    tests = [mean_test(gain, horizon) for gain in gains[1:]]
+    # a gain that is the same in every period has no variance, and no p: t is infinite
+    p = [test.upper_p or float(test.mean < 0) for test in tests]
+    return min([1.0, *(len(tests) * each for each in p)])

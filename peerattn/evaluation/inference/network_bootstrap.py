@@ -177,8 +177,7 @@ def bootstrap_network(
     >>> found.spread(0.8).columns.tolist()
     ['period', 'firm', 'peer', 'weight', 'settled', 'lower', 'upper']
     """
-    if y is None:
-        raise InputError("y: pass the outcomes that the model was fitted on.")
+    expect(y is not None, "y", "the outcomes that the model was fitted on", None)
     check_count(n_draws=n_draws, top_k=top_k)
     start = WarmStart(model, X, y)
     if (n := start.n_periods) < 4:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from peerattn.evaluation.inference import forecast_tests as tests
 from peerattn.evaluation.measures.metrics import moments_within, scored_rows
-from peerattn.exceptions import InputError, reworded, validate_arguments
+from peerattn.exceptions import expect, reworded, validate_arguments
 from peerattn.panel.effects import degrees_of, effect_labels, net_of
 from peerattn.panel.knowledge import sorted_periods
 from peerattn.render import Regression
@@ -136,8 +136,7 @@ def _one_a_row(name: str, labels: LabelsLike, n: int) -> np.ndarray:
     """Return labels as an array, one for each of n rows."""
     with reworded(f"{name}: expected one label for each of the {n} rows", kinds=ValueError):
         found = np.asarray(labels)
-    if found.shape != (n,):
-        raise InputError(f"{name}: expected one label for each of the {n} rows, got an array of shape {found.shape}.")
+    expect(found.shape == (n,), name, f"one label for each of the {n} rows", f"an array of shape {found.shape}")
     return found
 
 

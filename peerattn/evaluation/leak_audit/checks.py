@@ -62,9 +62,7 @@ def columns(rows: Rows) -> tuple[AuditLine, list[str]]:
     found |= dict.fromkeys(filter(looks_like_outcome, rows.columns), "is named like an outcome")
     found |= marks.made_of_unknown(rows.without(*found))
     fine = "columns, none named like an outcome or made of what was not known, no undeclared code"
-    evidence = "; ".join(f"{name!r} {why}" for name, why in found.items())
-    if not found:
-        evidence = f"{len(rows.columns) + len(rows.codes)} {fine}"
+    evidence = "; ".join(f"{name!r} {why}" for name, why in found.items()) or f"{len(rows.columns) + len(rows.codes)} {fine}"
     line = AuditLine("no outcome and no numeric code among the characteristics", not found, evidence)
     return line, [name for name in found if name in rows.columns]
 
@@ -219,10 +217,9 @@ def learning(subject: Subject) -> Found:
     gain = other - subject.base
     moved = (gain - gain.groupby(subject.period).transform("mean")).abs()
     same = float((moved <= 1e-6 * subject.scale).mean())
-    return known <= bound or (same <= 0.2 and kept <= bound), (
-        f"training outcomes turned upside down, model refitted: {same:.0%} of forecasts stay as they are, their correlation "
-        f"with outcomes within periods goes from {known:.3f} to {kept:.3f} (refuted above {bound:.3f})"
-    )
+    evidence = f"training outcomes turned upside down, model refitted: {same:.0%} of forecasts stay as they are, their"
+    evidence += f" correlation with outcomes within periods goes from {known:.3f} to {kept:.3f} (refuted above {bound:.3f})"
+    return known <= bound or (same <= 0.2 and kept <= bound), evidence
 
 
 def memory(subject: Subject) -> Found:
@@ -240,17 +237,14 @@ def validation(subject: Subject) -> Found:
     X = subject.panel.X.iloc[subject.train]
     y = subject.panel.y.iloc[subject.train]
     horizon = int(getattr(subject.cv, "horizon", 1))
-    if found := subject.entry.random_rows(subject.panel, subject.train, horizon):
-        return False, "; ".join(found)
+    found = subject.entry.random_rows(subject.panel, subject.train, horizon)
     for name, part in vars(subject.fitted.model).items():
-        if not (name.endswith("_") and isinstance(part, BaseEstimator)):
-            continue
+        fitted = name.endswith("_") and isinstance(part, BaseEstimator)
         # folds by position are of its own rows
-        by_position = any(key.split("__")[-1] == "cv" for key in part.get_params())
-        if by_position:
-            continue
-        if found := [f"{name}, fitted: {wording}" for wording in random_rows(part, X, y, horizon=horizon)]:
-            return False, "; ".join(found)
+        if fitted and not any(key.split("__")[-1] == "cv" for key in part.get_params()):
+            found += [f"{name}, fitted: {wording}" for wording in random_rows(part, X, y, horizon=horizon)]
+    if found:
+        return False, "; ".join(found)
     return True, "no search, fold or early stop inside the model mixes rows of one period"
 
 
@@ -291,10 +285,8 @@ def placebo(subject: Subject, n_placebo: int) -> Found:
             return True, "characteristics play no part in what is predicted"
         found.append(skill(observed.to_numpy(), predicted, period)[0])
     mean = float(np.mean(found))
-    return mean <= bound, (
-        f"correlation within periods {real:.3f} as it is; with labels permuted {n_placebo} times {mean:.3f} on average "
-        f"({min(found):.3f} to {max(found):.3f}; refuted above {bound:.3f})"
-    )
+    evidence = f"correlation within periods {real:.3f} as it is; with labels permuted {n_placebo} times {mean:.3f} on average"
+    return mean <= bound, f"{evidence} ({min(found):.3f} to {max(found):.3f}; refuted above {bound:.3f})"
 
 
 def _skill_of_the_past(subject: Subject) -> float:

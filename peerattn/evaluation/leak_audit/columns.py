@@ -204,19 +204,15 @@ def made_of_unknown(rows: Rows) -> dict[str, str]:
     levels, in logarithms, or times another column), or a noisy copy of it, and is not the same of what is known. What goes along
     with outcomes but is none of this may be a good characteristic.
     """
-    found = {}
-    for name, x in rows.columns.items():
-        if why := next(_reasons(x, rows), ""):
-            found[name] = why
+    found = {name: why for name, x in rows.columns.items() if (why := next(_reasons(x, rows), ""))}
     for name, level in rows.codes.items():
         mean = pd.Series(rows.y).groupby(level).transform("mean").where(level >= 0).to_numpy()
         if 1 < level.max() + 1 <= len(level) / 5 and (why := _function(mean, rows)):
             found[name] = f"has levels whose mean outcome {why}"
     rest = rows.without(*found)
     while guilty := _sums(rest):
-        name = guilty[0]
-        if len(guilty) > 1:
-            name = min(guilty, key=lambda name: len(_sums(rest.without(name))))
+        # without which the fewest others are left
+        name = min(guilty, key=lambda name: len(_sums(rest.without(name))))
         found[name] = "with other columns gives outcomes (own or of groups) that were unknown at the time"
         rest = rest.without(name)
     return found
@@ -334,8 +330,7 @@ def _standardised(columns: pd.DataFrame, group: np.ndarray) -> np.ndarray:
 
 def brought_along(model: BaseEstimator, panel: Panel, rows: Rows) -> list[str]:
     """Return what an unfitted model knows before it is fitted: fitted parts, tables of rows, of firms and of periods."""
-    firm, period = (panel.y.index.get_level_values(level) for level in (0, 1))
-    keys = {"firm": firm, "period": period}
+    keys = {name: panel.labels.get_level_values(name) for name in ("firm", "period")}
     keys |= {str(name): pd.Index(panel.X[name]) for name in panel.X.select_dtypes(exclude="number")}
     found: list[str] = []
     tables: dict[str, np.ndarray] = {}

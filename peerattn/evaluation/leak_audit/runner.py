@@ -15,7 +15,7 @@ from peerattn.evaluation.running.entries import Entry, Task, entries_of
 from peerattn.evaluation.running.fitting import Folds, How
 from peerattn.evaluation.running.inputs import comparison_panel
 from peerattn.evaluation.splits import WalkForward
-from peerattn.exceptions import InputError, check_count, validate_arguments
+from peerattn.exceptions import check_count, expect, validate_arguments
 from peerattn.foreign_text import visible
 from peerattn.panel import Knowledge, Panel, as_panel
 from peerattn.panel.knowledge import dated_by_horizon
@@ -194,8 +194,7 @@ def audit_entry(
     if fine.shape[1]:
         rest = tuple(name for name in panel.columns if name not in offending)
         subject = replace(subject, panel=replace(panel, characteristics=fine, columns=rest))
-    if not subject.folds or not subject.y.notna().any():
-        raise InputError("cv: no row with a known outcome is tested; test other periods.")
+    expect(len(subject.folds) > 0 and bool(subject.y.notna().any()), "cv", "tested rows with known outcomes", "none")
     _ = subject.base  # a model that cannot be fitted or cannot predict at all raises here
     fits = [subject]
     if len(subject.folds) > 1:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from peerattn.evaluation.measures.factors import NEXT, match_factors
 from peerattn.evaluation.measures.metrics import as_numbers
-from peerattn.exceptions import InputError, validate_arguments
+from peerattn.exceptions import InputError, expect, validate_arguments
 from peerattn.panel import Knowledge, Panel, sorted_periods
 from peerattn.panel.labels import panel_labels
 from peerattn.render import show_label
@@ -85,7 +85,7 @@ def factor_adjusted(
     >>> f"{y.std():.3f} {net.std():.3f}", int(net.isna().groupby("period").any().sum())
     ('0.078 0.010', 4)
     """
-    labels = panel_labels(y, firm, period) if isinstance(y, pd.Series) else None
+    labels = panel_labels(y, firm, period)
     if labels is None:
         raise InputError(f"y: expected a Series indexed by firm and period, got {type(y).__name__}; pass panel.y.")
     if y.index.has_duplicates:
@@ -154,8 +154,8 @@ def _of_rows(factors: pd.DataFrame, rows: pd.Index, period: pd.Index, horizon: i
     if factors.index.nlevels == 1:
         return match_factors(factors, period.unique(), outcome_horizon=horizon).loc[period].to_numpy()
     own = factors.select_dtypes("number").astype(float)
-    if own.index.nlevels != 2 or not own.shape[1]:
-        raise InputError("factors: expected numbers in one row for each firm and period, or for each period.")
+    came = f"{own.index.nlevels} index levels and {own.shape[1]} columns of numbers"
+    expect(own.index.nlevels == 2 and own.shape[1] > 0, "factors", "numbers by period, or by firm and period", came)
     if set(own.index.names) == set(rows.names):
         own = own.reorder_levels(list(rows.names))  # type: ignore[arg-type]  # of any kind of name
     found = own.reindex(rows)

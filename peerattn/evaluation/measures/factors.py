@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, expect
 from peerattn.panel import Panel
 from peerattn.panel.time_order import span_of
 from peerattn.render import show_label
@@ -71,13 +71,11 @@ def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: 
     if isinstance(outcome_horizon, bool) or not isinstance(outcome_horizon, Integral) or outcome_horizon < 0:
         when = "0 where the outcome labelled t is realised in t, 1 where it is in t + 1 (ret_next), which factors are matched to"
         raise InputError(f"outcome_horizon must be a whole number from 0, got {outcome_horizon!r}: {when}.")
-    if outcome_horizon > len(factors):
-        raise InputError(f"outcome_horizon={outcome_horizon} is more than the {len(factors)} periods of the factors{source}.")
+    expect(outcome_horizon <= len(factors), "outcome_horizon", f"at most the {len(factors)} periods of factors", outcome_horizon)
     table = factors.select_dtypes("number").astype(float)
-    if not table.shape[1]:
-        raise InputError(f"factors{source}: no column of numbers beside the period.")
-    if float(table.abs().median().max()) > _PER_CENT:
-        raise InputError(f"factors{source}: returns in decimals are expected; these look like per cent. Divide by 100.")
+    expect(table.shape[1] > 0, f"factors{source}", "a column of numbers beside the period", "none")
+    decimals = not float(table.abs().median().max()) > _PER_CENT
+    expect(decimals, f"factors{source}", "returns in decimals", "what looks like per cent", "Divide by 100.")
     frequency = _frequency(periods)
     calendar = _read(periods, frequency)
     try:
@@ -87,8 +85,7 @@ def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: 
         raise InputError(f"factors{source}: {ends}: {error}.") from error
     table = table.sort_index()
     twice = table.index[table.index.duplicated()].map(show_label)
-    if len(twice):
-        raise InputError(f"factors{source}: {twice[0]} is there more than once; one row is expected for each period.")
+    expect(twice.empty, f"factors{source}", "one row for each period", f"{', '.join(twice[:1])} more than once")
     steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
     _check_gaps(table.dropna().index, pd.Index(np.concatenate(steps)).unique(), source)
     total = np.prod([1 + table.loc[step].to_numpy() for step in steps], axis=0) - 1
@@ -151,8 +148,7 @@ def factors_realised(
     """
     if factors is None or task != "forecast":  # a nowcast makes no portfolios; its outcomes are net of factors
         return None
-    if factors.index.nlevels != 1:
-        raise InputError("factors: in forecasts one row for each period is expected, got an index of several levels.")
+    expect(factors.index.nlevels == 1, "factors", "one row for each period in forecasts", "an index of several levels")
     rows = tested[panel.y.notna().to_numpy()[tested]]
     periods = panel.X.index[rows].get_level_values(1).unique().sort_values()
     if horizon is None and NEXT.search(panel.outcome):

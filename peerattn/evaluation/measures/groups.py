@@ -49,8 +49,7 @@ def _groups(frame: pd.DataFrame, by: Any) -> np.ndarray:
         if by == "year":
             labels = labels.map(_year)
         return labels.to_numpy(dtype=object)
-    labelled = isinstance(by, pd.Series) and by.index.nlevels == 2
-    expect(labelled, "by", "'year', 'period' or a Series indexed by firm and period", repr(by))
+    expect(isinstance(by, pd.Series), "by", "'year', 'period' or a Series indexed by firm and period", repr(by))
     values = pd.Series(labels_of(frame, by, "by"))
     if pd.api.types.is_numeric_dtype(by.dtype) and values.nunique() > 50:
         raise InputError("by holds more than 50 different numbers: pass groups of it, such as pandas.qcut makes.")

@@ -108,10 +108,8 @@ def ic(outcome: Any, prediction: OutcomesLike, period: LabelsLike, *, horizon: i
     return _coefficient(outcome, prediction, period, horizon, "linear")
 
 
-def _coefficient(
-    y: OutcomesLike, prediction: OutcomesLike, period: LabelsLike, horizon: int, kind: str
-) -> InformationCoefficient:
-    m = moments_within(y, prediction, period, ranks=kind == "rank")
+def _coefficient(y: OutcomesLike, x: OutcomesLike, period: LabelsLike, horizon: int, kind: str) -> InformationCoefficient:
+    m = moments_within(y, x, period, ranks=kind == "rank")
     m = m[(m["xx"] > 0) & (m["yy"] > 0)]
     series: pd.Series = m["xy"] / np.sqrt(m["xx"] * m["yy"])
     return InformationCoefficient(mean_test(series, horizon), series, kind)

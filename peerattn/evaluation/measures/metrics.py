@@ -28,8 +28,7 @@ def as_numbers(argument: str, values: Any) -> np.ndarray:
     expect(values is not None, argument, "numbers, one for each row", None)
     with reworded(f"{argument} must be numbers, one for each row", kinds=(TypeError, ValueError)):
         numbers = np.asarray(values, dtype=float).reshape(-1)
-    if np.isinf(numbers).any():
-        raise InputError(f"{argument}: must be finite, or NaN where unknown; some are infinite.")
+    expect(not np.isinf(numbers).any(), argument, "finite numbers, or NaN where unknown", "infinite ones")
     return numbers
 
 
@@ -37,16 +36,13 @@ def scored_rows(*columns: Any) -> list[np.ndarray]:
     """Return float columns of equal length, outcomes and predictions first, without the rows in which one is unknown."""
     arrays = [as_numbers("outcomes and predictions", column) for column in columns]
     lengths = [len(array) for array in arrays]
-    if len(set(lengths)) != 1:
-        raise InputError(f"outcomes and predictions must have one length, got {lengths}.")
+    expect(len(set(lengths)) == 1, "outcomes and predictions", "one length", lengths)
     check_one_order(*columns)
     check_finite(np.concatenate(arrays), "outcome or prediction")
-    if np.isnan(arrays[0]).all():
-        raise InputError("outcomes: none is known, so nothing can be scored; pass some that are not NaN.")
+    expect(not np.isnan(arrays[0]).all(), "outcomes", "some that are known", "NaN in all rows", "Nothing can be scored.")
     # a firm without a prediction must not stay in the variance of outcomes, in ranks, or in the size of a group
     known = ~np.isnan(arrays).any(axis=0)
-    if not known.any():
-        raise InputError("predictions: none is known where the outcome is, so nothing can be scored.")
+    expect(bool(known.any()), "predictions", "some where the outcome is known", "NaN there", "Nothing can be scored.")
     return [array[known] for array in arrays]
 
 
@@ -279,10 +275,8 @@ def nowcast_score(estimator: Any, X: PanelLike, y: OutcomesLike) -> float:
     if "outcomes" not in signature(final.predict).parameters:
         raise InputError(f"nowcast_score: {type(final).__name__} uses no outcomes of peers; score it with scoring='r2'.")
     predicted = np.asarray(model.predict(X, outcomes=y), dtype=float).reshape(-1)
-    firm = getattr(final, "firm", "firm")
-    period = getattr(final, "period", "period")
-    outcome = as_panel(X, y, characteristics=(), firm=firm, period=period).y.to_numpy(dtype=float)
+    names: dict[str, Any] = {name: getattr(final, name, name) for name in ("firm", "period")}
+    outcome = as_panel(X, y, characteristics=(), **names).y.to_numpy(dtype=float)
     known = ~np.isnan(outcome)
-    if known.sum() < 2:
-        raise InputError(f"nowcast_score: {known.sum()} outcomes are known; at least two are needed.")
+    expect(bool(known.sum() >= 2), "y", "at least two known outcomes", known.sum())
     return r2_out_of_sample(outcome[known], predicted[known], outcome[known].mean())

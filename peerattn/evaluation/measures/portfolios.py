@@ -169,8 +169,7 @@ def quantile_portfolios(
     cells = known.assign(wr=known["w"] * known["r"]).groupby(["t", "q"])[["wr", "w"]].sum()
     returns = (cells["wr"] / cells["w"]).unstack("q").reindex(columns=range(1, n_quantiles + 1))
     returns = returns[returns[1].notna() & returns[n_quantiles].notna()]
-    if returns.empty:
-        raise InputError("n_quantiles: in no period do both end portfolios hold a firm with a known outcome; use fewer.")
+    expect(not returns.empty, "n_quantiles", "known outcomes in both end portfolios of some period", "none", "Use fewer.")
     traded = sum(_turnover(frame[frame["q"] == q], returns.index) for q in (1, n_quantiles))
     returns = returns.set_axis(periods[returns.index], axis=0)
     returns = returns.rename_axis(index="period", columns="portfolio")
@@ -197,8 +196,7 @@ def _sorted_rows(outcome: Any, prediction: Any, firm: Any, period: Any, weight: 
     if twice.any():
         t, who = frame.loc[twice, ["t", "firm"]].to_numpy(dtype=object)[0].tolist()
         raise InputError(f"firm: {who!r} occurs twice in period {show_label(periods[t])}; keep one row each.")
-    if not (frame["w"] > 0).all():
-        raise InputError("weight must be positive and known in every row.")
+    expect(bool((frame["w"] > 0).all()), "weight", "positive numbers, known in every row", "some that are not")
     check_finite(given["r"], "outcome")
     return frame, codes, periods
 
@@ -209,12 +207,9 @@ def quantile_groups(values: np.ndarray, group: np.ndarray, n: int) -> np.ndarray
     >>> quantile_groups(np.array([5.0, 1.0, 3.0, 3.0]), np.zeros(4, dtype=int), 4).tolist()
     [3, 0, 2, 2]
     """
-    known = ~np.isnan(values)
-    ranks = pd.Series(values[known]).groupby(group[known]).rank().to_numpy()
-    size = np.bincount(group[known])[group[known]]
-    found = np.full(len(values), -1)
-    found[known] = np.minimum(((ranks - 0.5) * n / size).astype(int), n - 1)
-    return found
+    rows = pd.Series(values).groupby(group)
+    found = ((rows.rank() - 0.5) * n / rows.transform("count")).clip(upper=n - 1)
+    return found.fillna(-1).to_numpy().astype(int)
 
 
 def _sharpe(mean: Any, sd: Any) -> Any:

@@ -11,10 +11,9 @@ from peerattn.evaluation.report.table import laid_out
 from peerattn.evaluation.report.words import RELEVANCE, direction, few_codes, listed, within_codes
 from peerattn.evaluation.running.information import COMMON, PEERS
 from peerattn.exceptions import InputError
-from peerattn.network import PeerNetwork
+from peerattn.network import PeerNetwork, effective_peers
 from peerattn.network.explorer import explorer_page
 from peerattn.network.measures.comparison import network_correlation, stability_sentence
-from peerattn.network.measures.concentration import effective_peers
 from peerattn.render import Block, Table, show_label, with_minus
 
 OWN_PAST = "A firm that is its own peer is predicted from its own past outcomes to that extent."
@@ -64,10 +63,8 @@ def search_blocks(compared: WithClaims) -> list[Block]:
     scores: Any = matrix.stack()
     largest = scores.sort_values(key=abs, ascending=False, kind="stable").head(_PAIRS)
     rows = [(*pair, score) for pair, score in largest.items()]
-    words = (
-        f"{name} scores a peer by pairs of characteristics, in standard deviations, with the matrix M (of a head W_Q W_K'). "
-        "Positive: firms with much of the row's characteristic attend to peers with much of the column's."
-    )
+    words = f"{name} scores a peer by pairs of characteristics, in standard deviations, with the matrix M (of a head W_Q W_K')."
+    words += " Positive: firms with much of the row's characteristic attend to peers with much of the column's."
     if (n := len(profile.heads)) > 1:
         words += f" It is that of the head with most weight ({profile.shares[strongest]:.0%}), of {n}."
     if len(matrix) < len(profile.matrices[strongest]):
@@ -77,10 +74,10 @@ def search_blocks(compared: WithClaims) -> list[Block]:
 
 
 def most_attended(network: PeerNetwork, title: str, k: int = 10) -> Table:
-    """Return the firms that are given the most weight by all firms together."""
-    given = network.matrix().sum().sort_values(ascending=False, kind="stable").head(k)
+    """Return the firms that are given the most weight by all firms together, of signed weights in absolute value."""
+    given = network.matrix().abs().sum().sort_values(ascending=False, kind="stable").head(k)
     rows = list(zip(map(show_label, given.index), given.tolist()))
-    return Table(title, ("Firm", "Sum of weights given to it"), rows, alignment="lr")
+    return Table(title, ("Firm", f"Sum of {'absolute ' * network.signed}weights given to it"), rows, alignment="lr")
 
 
 def _top_peers(network: PeerNetwork) -> Table:

@@ -44,14 +44,10 @@ def to_html(compared: WithClaims, path: File) -> Path:
     first, *finding = sentences.summary(compared)
     title = f"{sentences.question(compared)} {compared.claims.answer}"
     why = first.removeprefix(f"{title}: ")  # the title has the question and the answer
-    text = page(
-        title,
-        _sections(compared, finding),
-        lead=why[0].upper() + why[1:],
-        opening=opening_pictures(compared, sentences.few_codes(compared)),
-        facts=facts,
-        footer=_made_with(compared),
-    )
+    lead = why[0].upper() + why[1:]
+    opening = opening_pictures(compared, sentences.few_codes(compared))
+    sections = _sections(compared, finding)
+    text = page(title, sections, lead=lead, opening=opening, facts=facts, footer=_made_with(compared))
     return write_atomic(path, text)
 
 
@@ -173,17 +169,14 @@ def _tests(compared: WithClaims) -> list[Block]:
     note = "Loss difference: the baseline's mean squared error minus the model's, positive = better."
     rows = [(name, t.mean, t.cell, format_p(t.p_value), t.n_periods, t.freedom or "") for name, t in compared.tests.items()]
     columns = {"Model": "l", "Loss difference": ".3g", "t": ".2f", "p": "r", "Periods": "r", "Degrees of freedom": "r"}
+    blocks: list[Block] = [words, laid_out(f"Each model against {compared.baseline}", columns, rows, note)]
     # tests against one baseline, then of all models together
     kept = model_confidence_set(compared.losses, horizon=compared.horizon)
     included = dict.fromkeys(kept.included, "in")
     joint = [(name, float(kept.p_values[name]), included.get(name, "out")) for name in compared.names]
     best = "Multiple comparisons with the best (Horrace and Schmidt 2000): a model is out where another is significantly better."
     title = f"The best model is among these, with a confidence of {1 - kept.size:.0%}"
-    return [
-        words,
-        laid_out(f"Each model against {compared.baseline}", columns, rows, note),
-        laid_out(title, {"Model": "l", "p": ".3f", "May be the best": "l"}, joint, best),
-    ]
+    return [*blocks, laid_out(title, {"Model": "l", "p": ".3f", "May be the best": "l"}, joint, best)]
 
 
 def _gains(compared: WithClaims) -> list[Block]:
@@ -236,11 +229,9 @@ def _portfolio(compared: WithClaims) -> list[Block]:
         per_year = periods_per_year(compared.periods)
         years = f"annual ({per_year:g} periods a year)" if per_year else "per period"
         trials = sum(model.trials for model in compared.models)
-        words += (
-            f" {compared.outcome} is treated as a simple return: groups are equal-weighted portfolios, Sharpe ratios {years}, "
-            f"turnover that of both legs, the cost {COST:.1%} per unit traded. At the break-even cost the spread is zero. The "
-            f"best of {trials} settings that were tried looks better than it is."
-        )
+        words += f" {compared.outcome} is treated as a simple return: groups are equal-weighted portfolios,"
+        words += f" Sharpe ratios {years}, turnover that of both legs, the cost {COST:.1%} per unit traded."
+        words += f" At the break-even cost the spread is zero. The best of {trials} settings tried looks better than it is."
         if (factors := facts.factors) is not None:
             words += f" Alpha: per period, net of {', '.join(map(str, factors))} of {factors.attrs['realised']}."
         blocks.append(_strategy_table(compared, sorted_by))

@@ -10,8 +10,7 @@ from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, p
 from peerattn.evaluation.inference.regressions import calibration, fama_macbeth
 from peerattn.evaluation.measures import scores
 from peerattn.evaluation.measures.valuation import named_like_log
-from peerattn.evaluation.report.words import few_periods
-from peerattn.exceptions import InputError, check_names
+from peerattn.exceptions import check_names, expect
 from peerattn.render import MINUS, STARS, Table
 
 PRINTED = ("r2_mean", "r2_se", "r2_within", "rmse", "rank_ic", "rank_ic_t", "dm_t", "dm_p")
@@ -40,8 +39,7 @@ def as_table(compared: WithClaims, metrics: Sequence[str] = PRINTED, *, stars: b
     """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
     known = {metric.key: metric for metric in (READS, *scores.METRICS, *scores.REGRESSION_METRICS)}
     check_names("metrics", "metric", metrics, known)
-    if not len(metrics):
-        raise InputError(f"metrics: name at least one of {', '.join(known)}.")
+    expect(len(metrics) > 0, "metrics", f"at least one of {', '.join(known)}", "none")
     chosen = [known[key] for key in dict.fromkeys(metrics)]
     rows = [(m.name, *(_cell(compared, m, metric, stars) for metric in chosen)) for m in compared.models]
     rows += [(failure.model, "failed", *[""] * (len(chosen) - 1)) for failure in compared.failures]
@@ -107,9 +105,9 @@ def _footnotes(compared: WithClaims, metrics: set[str], stars: bool) -> list[str
         notes.append(f"DM t: panel Diebold–Mariano against {compared.baseline!r}; positive = better. p: two-sided, each alone.")
     if stars and "dm_t" in metrics:
         notes.append("* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t.")
-    notes.append(few_periods(compared))
+    if len(compared.periods) < (needed := periods_needed(compared.horizon)):
+        notes.append(f"T = {len(compared.periods)} is too few for a test over time ({needed} are needed).")
     if tuned := [f"{model.name} {model.trials}" for model in compared.models if model.trials > 1]:
         notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")
     notes += [f"{f.model} failed in fit {f.fold} and is not scored: {f.error}" for f in compared.failures]
-    notes += [f"Note: {note}" for note in compared.notes]
-    return [note for note in notes if note]
+    return notes + [f"Note: {note}" for note in compared.notes]

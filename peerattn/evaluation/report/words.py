@@ -9,8 +9,7 @@ from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
 from peerattn.evaluation.running.information import PEERS
 from peerattn.foreign_text import visible
 from peerattn.models.stacking.evidence import STEPS
-from peerattn.network import PeerNetwork, effective_peers
-from peerattn.network.measures.comparison import network_correlation, overlap
+from peerattn.network import PeerNetwork, effective_peers, network_correlation, overlap
 from peerattn.render import show_label
 
 VERBS = {"forecast": "predict", "nowcast": "nowcast"}
@@ -160,7 +159,7 @@ def _within(compared: WithClaims, network: PeerNetwork) -> str:
     if codes is None or not (row := within_codes(network, codes))["chance"] > 0:
         return ""
     within = f"{row['share']:.0%} of the weight on other firms stays within the {codes.name}"
-    return f"; {within}, to which {row['chance']:.0%} of the other firms belong"
+    return f"; {within}, where equal weights on all others would leave {row['chance']:.0%}"
 
 
 def within_codes(network: PeerNetwork, codes: pd.Series) -> pd.Series:
@@ -177,16 +176,6 @@ def few_codes(compared: WithClaims) -> pd.Series | None:
                 name = "industry"
             return by_firm.astype(str).rename(str(name))
     return None
-
-
-def few_periods(compared: WithClaims) -> str:
-    """State that the periods are too few for a test over time, where they are."""
-    n = len(compared.periods)
-    needed = periods_needed(compared.horizon)
-    if n >= needed:
-        return ""
-    periods = {1: "period is"}.get(n, "periods are")
-    return f"T = {n} {periods} too few for a test over time ({needed} are needed)."
 
 
 def number(value: float, sign: str = "") -> str:
@@ -246,10 +235,9 @@ def nested(compared: WithClaims) -> str:
     """Describe how held-out R² is decomposed; nothing where it is not."""
     if compared.stack is None:
         return ""
-    return (
-        f"Held-out R² is decomposed by nested models: the predictions of one stack after {listed([*STEPS])}. Groups get weights "
-        "on held-out periods of the training rows, never on test rows. Whether peers help is the test of the last step."
-    )
+    models = f"Held-out R² is decomposed by nested models: the predictions of one stack after {listed([*STEPS])}."
+    weights = "Groups get weights on held-out periods of the training rows, never on test rows."
+    return f"{models} {weights} Whether peers help is the test of the last step."
 
 
 def tests(compared: WithClaims) -> str:
@@ -258,14 +246,11 @@ def tests(compared: WithClaims) -> str:
     if n == 1:
         return "With one tested period there is no test."
     if n < periods_needed(compared.horizon):
-        return (
-            f"With {n} tested periods differences in squared error are clustered by firm or code (wild cluster bootstrap, "
-            "Cameron, Gelbach and Miller 2008), given these periods and symmetric sums of the clusters, or by period (Ibragimov "
-            "and Müller 2010), whichever gives the largest p."
-        )
-    return (
-        "Differences in squared error are tested over periods (Diebold and Mariano 1995) with an equal-weighted cosine variance, "
-        "scaled to be unbiased in an AR(.7) (peerattn.evaluation.mean_test), "
-        "and Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020); all models together by multiple "
-        "comparisons with the best (Horrace and Schmidt 2000)."
-    )
+        clusters = "by firm or code (wild cluster bootstrap, Cameron, Gelbach and Miller 2008), given these periods and symmetric"
+        clusters += " sums of the clusters, or by period (Ibragimov and Müller 2010), whichever gives the largest p"
+        return f"With {n} tested periods differences in squared error are clustered {clusters}."
+    variance = "an equal-weighted cosine variance, scaled to be unbiased in an AR(.7) (peerattn.evaluation.mean_test)"
+    student = "Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020)"
+    together = "all models together by multiple comparisons with the best (Horrace and Schmidt 2000)"
+    over_time = f"over periods (Diebold and Mariano 1995) with {variance}, and {student}"
+    return f"Differences in squared error are tested {over_time}; {together}."

@@ -14,22 +14,13 @@ from sklearn.pipeline import Pipeline
 
 from peerattn.evaluation.measures.metrics import nowcast_score
 from peerattn.evaluation.running.information import last_step
-from peerattn.evaluation.running.inner_folds import purged, random_rows
+from peerattn.evaluation.running.inner_folds import parts_of, purged, random_rows
 from peerattn.evaluation.running.inputs import LABELS, FoldRows, Frames
-from peerattn.evaluation.running.pipelines import (
-    chosen_model,
-    fit_features,
-    keep_labels,
-    reads_rows,
-    searches,
-    takes_panels,
-    wrapped_model,
-)
+from peerattn.evaluation.running.pipelines import chosen_model, fit_features, keep_labels, reads_rows, searches, takes_panels
 from peerattn.exceptions import InputError, LostPeriodWarning, expect, validate_arguments
-from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, OwnHistoryRegressor, Reference
+from peerattn.models import CommonShocksRegressor, IndustryMeansRegressor, IndustryPeerRegressor, OwnHistoryRegressor, Reference
 from peerattn.models.base import PanelEstimator, has_peers
 from peerattn.models.forecasters import make_model, model_title
-from peerattn.models.industry import IndustryPeerRegressor
 from peerattn.models.peer_weights import peer_weights
 from peerattn.network import PeerNetwork
 from peerattn.panel import Panel
@@ -299,9 +290,8 @@ def entries_of(
         For no models, a name that is not text or is reserved, an object that is not a regressor, or a model
         that cannot do the task.
     """
-    wording = "models must be a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}"
-    if not (isinstance(models, Mapping) and models):
-        raise InputError(f"{wording}; got {type(models).__name__} of length {len(models)}.")
+    such = "a dictionary of at least one name and model, such as {'Kernel': NadarayaWatsonRegressor()}"
+    expect(isinstance(models, Mapping) and len(models) > 0, "models", such, f"{type(models).__name__} of length {len(models)}")
     entries = [_entry(name, purged(model, horizon), task, Reference.of(reference)) for name, model in models.items()]
     if reference is not None and not any(entry.reference for entry in entries):
         raise InputError('reference: no model uses it, as none has attention="cross"; leave it out, or add such a model.')
@@ -331,11 +321,8 @@ def _controls(task: Task, panel: Panel, models: Mapping[str, Any], gaps: tuple[i
     ]
     # the same mean under another name would be tested twice
     given = {_grouped_by(model) for model in models.values()} - {None}
-    return [
-        Entry(name, model, task, control=True)
-        for applies, name, model in controls
-        if applies and name not in models and _grouped_by(model) not in given
-    ]
+    wanted = [(name, model) for applies, name, model in controls if applies and name not in models]
+    return [Entry(name, model, task, control=True) for name, model in wanted if _grouped_by(model) not in given]
 
 
 def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference) -> Entry:
@@ -352,7 +339,7 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
         wrong = f": expected a regressor with fit and predict ({first}), got {type(model).__name__}."
     elif isinstance(model, FrozenEstimator):
         wrong = FROZEN
-    elif wrapped := wrapped_model(model):
+    elif wrapped := _wrapped_in(last_step(model)):
         inside = f"{type(wrapped).__name__} inside {type(last_step(model)).__name__}"
         wrong = f": {inside} would be given neither codes nor outcomes of peers. Pass it by itself, in a Pipeline or a search."
     elif not supports(model, task):
@@ -365,6 +352,13 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
         needed = {"forecast": "without", "nowcast": "with"}[task]
         raise InputError(f"model {name!r} uses a reference universe: pass reference=, {needed} outcomes for task={task!r}.")
     return Entry(name, model, task, reference=reference)
+
+
+def _wrapped_in(final: BaseEstimator) -> PanelEstimator | None:
+    """Return a model of panels that is part of an estimator of scikit-learn, which hands on plain rows; None without one."""
+    if type(final).__module__.split(".")[0] != "sklearn":
+        return None
+    return next((part for part in parts_of(final) if isinstance(part, PanelEstimator)), None)
 
 
 def _advice(model: BaseEstimator, task: Task) -> str:

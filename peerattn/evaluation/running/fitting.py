@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from peerattn import exceptions
 from peerattn.evaluation.running.entries import BOOSTING, Entry
 from peerattn.evaluation.running.information import PEERS, last_step
 from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.evaluation.running.pipelines import chosen_model, trials
 from peerattn.evaluation.running.store import FoldStore
-from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, warn_user
+from peerattn.exceptions import WHERE_ISOLATES, InputError, PeerAttnWarning, PossibleLeakWarning, SharedPeriodWarning, warn_user
 from peerattn.models.forecasters import model_title
 from peerattn.models.learners.heads.search_profile import SearchProfile
 from peerattn.models.stacking.evidence import GROUPS, STEPS
@@ -112,7 +111,7 @@ def fit_fold(entry: Entry, rows: FoldRows, fold: int, with_network: bool) -> Fol
         with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             # NewFirms; other splits share no periods
-            warnings.simplefilter("ignore", exceptions.SharedPeriodWarning)
+            warnings.simplefilter("ignore", SharedPeriodWarning)
             model = entry.fit(rows)
             steps = entry.predict_steps(model, rows)
             found: dict[str, Any] = {"seconds": perf_counter() - start, "trials": trials(model)}

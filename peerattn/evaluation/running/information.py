@@ -26,6 +26,7 @@ class Information(StrEnum):
 
 OWN, HISTORY, COMMON, PEERS = Information
 _OTHERS = "the others' y of the period"
+_ATTENTION = models.PeerAttentionRegressor | models.PeerAttentionClassifier | models.PeerTransformerRegressor
 #: The last group of information of a model and what it reads, in a forecast and in a nowcast; the first class that fits counts.
 _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...] = (
     (DummyRegressor, (OWN, "past mean"), (OWN, "past mean")),
@@ -37,11 +38,7 @@ _KINDS: tuple[tuple[Any, tuple[Information, str], tuple[Information, str]], ...]
     (models.OwnCharacteristicsRegressor | models.FamaMacBethRegressor | ElasticNetRegressor, (OWN, "own x"), (OWN, "own x")),
     # in a forecast means over training rows that are near in characteristics: curves of the own ones
     (models.NadarayaWatsonRegressor | models.CrossSectionalRidge, (OWN, "own x"), (PEERS, f"own and peers' x, {_OTHERS}")),
-    (
-        models.PeerAttentionRegressor | models.PeerAttentionClassifier | models.PeerTransformerRegressor,
-        (PEERS, "own and peers' x, codes"),
-        (PEERS, f"own and peers' x, codes, {_OTHERS}"),
-    ),
+    (_ATTENTION, (PEERS, "own and peers' x, codes"), (PEERS, f"own and peers' x, codes, {_OTHERS}")),
     (models.PrecomputedPeerRegressor, (PEERS, "peers' past y"), (PEERS, _OTHERS)),
 )
 
@@ -86,6 +83,8 @@ def information_of(model: object, task: str) -> tuple[Information, str]:
     final = last_step(model)
     if isinstance(final, models.OwnCharacteristicsRegressor) and final.effects:
         return HISTORY, "own x, effects of past y"
+    if isinstance(final, models.PeerTransformerRegressor) and final.attention is False:
+        return {"forecast": (OWN, "own x, codes"), "nowcast": (COMMON, f"own x, codes, {_OTHERS}")}[task]
     declared = getattr(final, "information", None)
     if declared is not None:
         check_one_of(information=(declared, [each.value for each in Information]))

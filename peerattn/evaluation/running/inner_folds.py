@@ -13,9 +13,8 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import check_cv
 
 from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
-from peerattn.models import OwnHistoryRegressor, PeerFeatures
+from peerattn.models import OwnHistoryRegressor, PanelEstimator, PeerFeatures
 from peerattn.models.attention.options import AttentionOptions
-from peerattn.models.base import PanelEstimator
 from peerattn.panel.knowledge import first_known, sorted_periods
 
 #: scikit-learn: HistGradientBoostingRegressor(early_stopping="auto") stops early beyond.

@@ -32,8 +32,7 @@ def comparison_panel(X: PanelLike, y: OutcomesLike, cv: object, reference: Refer
     period = options["period"]
     industry = options["industry"]
     if is_stored(X) and not (isinstance(X, str | Path) and Path(X).is_file()):
-        if y is not None:
-            raise InputError("y: X is read from files, so the outcome is a column: leave out y, name outcome=.")
+        expect(y is None, "y", "none beside files, whose outcome is a column", "values", "Leave it out, and name outcome=.")
         panel = in_files("outcome", X, **options).mapped()
     elif options["outcome"] is not None and y is None and not isinstance(X, Panel):
         panel = read_panel(X, **options)
@@ -42,8 +41,7 @@ def comparison_panel(X: PanelLike, y: OutcomesLike, cv: object, reference: Refer
             raise InputError("X is a Panel, which holds its outcome; leave out y, or pass X.X and your y.")
         if isinstance(y, str):
             raise InputError(f"y is the text {y!r}; name a column of X with outcome={y!r}.")
-        if y is None and not isinstance(X, Panel):
-            raise InputError("y is missing: pass y beside X, or name the outcome's column of X with outcome=.")
+        expect(y is not None or isinstance(X, Panel), "y", "outcomes beside X, or outcome=, the name of their column", None)
         if industry is not None and hasattr(X, "columns"):
             check_names("industry", "column", [industry], X.columns)
         if not (isinstance(X, Panel) and X.dated or panel_labels(as_pandas(X), firm, period) is not None):
@@ -77,12 +75,10 @@ def _dated(panel: Panel, cv: object) -> Panel:
     return dated
 
 
-def frames_by_outcome(X: PanelLike, y: OutcomesLike, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
+def frames_by_outcome(X: PanelLike, outcomes: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the frame of each outcome, without the other outcomes."""
     different = 0 < len(outcomes) == len(set(outcomes))
     expect(different, "outcome", "one or more different column names", repr(outcomes))
-    if y is not None:
-        raise InputError("y: outcome= names columns of X; pass one of the two, not both.")
     frame = read_frame(X)
     check_names("outcome", "column", outcomes, frame.columns)
     return {name: frame.drop(columns=[other for other in outcomes if other != name]) for name in outcomes}

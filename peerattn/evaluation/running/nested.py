@@ -1,7 +1,7 @@
 """The stack whose predictions after each group of information decompose held-out R², and a placebo of its peers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,14 @@ from peerattn.evaluation.running.entries import STACK_WITHOUT, Entry, Task
 from peerattn.evaluation.running.fitting import STACK, FoldResult, Folds, How, fit_all, squared_errors
 from peerattn.evaluation.running.information import COMMON, information_of
 from peerattn.evaluation.running.inner_folds import purged
+from peerattn.evaluation.running.store import FoldStore
 from peerattn.exceptions import InputError
 from peerattn.models import CommonShocksRegressor, OwnHistoryRegressor, StackedPeerRegressor, make_model
 from peerattn.models.stacking.evidence import STEPS
-from peerattn.panel import Panel
+from peerattn.network.inference.permutation import within
+from peerattn.panel.panel import Panel, panel_digest
+
+FEWEST_EXCHANGED = 5  # firms of an industry in a period that are exchanged among themselves
 
 
 def stack_among(entries: list[Entry], task: Task, horizon: int) -> Entry:
@@ -69,21 +73,22 @@ def exchanged(panel: Panel, rng: np.random.Generator) -> Panel:
     .. math:: y^*_{it} = o_{it} + (y_{\pi_t(i) t} - o_{\pi_t(i) t})
 
     o what the firm's own characteristics and past explain (:class:`~peerattn.models.OwnHistoryRegressor`), :math:`\pi_t` a random
-    permutation of the firms of known outcome; with an industry, of those of one industry, so that its shocks stay.
+    permutation of the firms of known outcome. An industry with outcomes of five firms in the period keeps its shock: its firms
+    are exchanged among themselves. Firms of smaller ones, which would mostly keep their own outcomes, are among all of these.
     """
     panel = panel.sorted()
     own = np.asarray(OwnHistoryRegressor().fit(panel).predict(panel.with_outcomes(None)))
     left = panel.y.to_numpy() - own
-    groups = [panel.period]
+    known = np.flatnonzero(np.isfinite(left))
+    period = pd.factorize(panel.period[known])[0]
+    cell = period
     if panel.industry is not None:
-        groups.append(panel.codes[panel.industry])
-    drawn = left.copy()
-    # shocks of a period and of an industry stay where they are
-    cells = pd.Series(left).groupby([pd.factorize(group)[0] for group in groups])
-    for rows in cells.indices.values():
-        known = rows[np.isfinite(left[rows])]
-        drawn[known] = left[rng.permutation(known)]
-    return panel.with_outcomes(pd.Series(own + drawn, index=panel.X.index, name=panel.outcome))
+        industry = pd.factorize(panel.codes[panel.industry].iloc[known])[0]
+        of_industry = pd.DataFrame({"period": period, "industry": industry}).groupby(["period", "industry"], dropna=False)
+        large = of_industry["period"].transform("size") >= FEWEST_EXCHANGED
+        cell = np.where(large, period.max() + 1 + of_industry.ngroup(), period)
+    left[known] = left[known[within(rng, cell)]]
+    return panel.with_outcomes(pd.Series(own + left, index=panel.X.index, name=panel.outcome))
 
 
 def placebo_gains(stack: Entry, panel: Panel, folds: Folds, n: int, how: How) -> np.ndarray:
@@ -93,9 +98,12 @@ def placebo_gains(stack: Entry, panel: Panel, folds: Folds, n: int, how: How) ->
     """
     rng = np.random.default_rng(0)
     gains = []
-    for _ in range(n):
-        results = fit_all([stack], exchanged(panel, rng), folds, how)
+    for k in range(n):
+        drawn = exchanged(panel, rng)
+        # no network of it is shown
+        refit = replace(stack, name=f"{stack.name}, placebo {k + 1} of {n}", control=True)
+        results = fit_all([refit], drawn, folds, how._replace(kept=FoldStore(how.kept.folder, panel_digest(drawn))))
         if not any(result.error for result in results.values()):
-            ours, base, without = squared_errors(stack.name, results)
+            ours, base, without = squared_errors(refit.name, results)
             gains.append(float((without - ours) / max(base, 1e-300)))
     return np.array(gains)

@@ -7,9 +7,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 
 from peerattn.evaluation.running.information import last_step, steps_of
-from peerattn.evaluation.running.inner_folds import parts_of
-from peerattn.models import PeerFeatures
-from peerattn.models.base import PanelEstimator
+from peerattn.models import PanelEstimator, PeerFeatures
 from peerattn.panel import Panel
 
 
@@ -58,12 +56,3 @@ def chosen_model(model: BaseEstimator) -> Any:
         *before, (name, final) = model.steps
         return Pipeline([*before, (name, chosen_model(final))])
     return model
-
-
-def wrapped_model(model: BaseEstimator) -> PanelEstimator | None:
-    """Return a model of panels that is part of another library's estimator, which hands on plain rows; None without one."""
-    final = last_step(model)
-    library = type(final).__module__.split(".")[0]
-    if library != "sklearn":
-        return None
-    return next((part for part in parts_of(final) if isinstance(part, PanelEstimator)), None)

@@ -141,9 +141,9 @@ def test_losses_that_never_differ():
 
 
 def test_bad_input():
-    with pytest.raises(InputError, match="one length, got 2, 1 and 2"):
+    with pytest.raises(InputError, match="one length, got .2, 1, 2"):
         diebold_mariano([1.0, 2.0], [1.0], [1, 2])
     with pytest.raises(InputError, match="NaN in the same rows"):
         diebold_mariano([1.0, np.nan], [1.0, 2.0], [1, 2])
-    with pytest.raises(InputError, match="every value is NaN; a test needs known losses"):
+    with pytest.raises(InputError, match="loss: expected some that are known"):
         diebold_mariano([np.nan], [np.nan], [1])

@@ -22,6 +22,9 @@ from peerattn.models.stacking.weights import Column
 from peerattn.network import connectedness
 from peerattn.panel import as_panel
 
+# what is found is beside the point; heads of few steps would else enter by nothing
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
+
 PANEL = simulate_panel(12, 12, 2, sharpness=2.0, signal_share=0.7, n_industries=3, random_state=1)
 X, Y = PANEL.X[["x1", "x2"]], PANEL.y
 OPTIONS = {

@@ -62,13 +62,13 @@ def test_a_model_that_is_worse_by_the_same_loss_in_every_period_is_left_out(gap)
 def test_bad_losses():
     L = losses([0, 0.1])
     for bad, message in (
-        (L.iloc[:9], "9 periods are too few"),
+        (L.iloc[:9], "12 periods for a test over time, got 9"),
         (L[["M0"]], "at least two models"),
-        (L.where(L["M0"] < 3), "some are NaN"),
+        (L.where(L["M0"] < 3), "some that are NaN"),
     ):
         with pytest.raises(InputError, match=message):
             model_confidence_set(bad)
-    with pytest.raises(InputError, match="20 periods are too few for a test over time; 52 are needed"):
+    with pytest.raises(InputError, match="52 periods for a test over time, got 20"):
         model_confidence_set(L.iloc[:20], horizon=12)
     with pytest.raises(InputError, match="size: expected a number between 0 and 1"):
         model_confidence_set(L, size=1.5)

@@ -128,16 +128,17 @@ def test_few_edges_of_many(panel, model):
 @pytest.mark.usefixtures("heads_in_full")
 def test_a_tied_head_has_no_direction(panel, monkeypatch):
     """One head of one seed: a mixture of reversible heads need not be reversible."""
-    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, window=1.0, max_draws=1))
+    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, window=1.0, max_steps=3, max_draws=1))
     tied = PeerAttentionRegressor(**OPTIONS, similarity="symmetric").fit(panel.X, panel.y)
     found = bootstrap_network(tied, panel.X, panel.y, n_draws=3)
     assert (found.direction["statistic"] < 1e-10).all()
 
 
 @pytest.mark.usefixtures("heads_in_full")
-def test_refits_learn_beside_least_squares(panel):
+def test_refits_learn_beside_least_squares(panel, fewest):
     """Targets are outcomes; the own part is least squares, and peers show their residuals from it."""
-    model = PeerAttentionRegressor(**OPTIONS | {"task": "nowcast"}).fit(panel.X, panel.y)
+    with fewest():
+        model = PeerAttentionRegressor(**OPTIONS | {"task": "nowcast"}).fit(panel.X, panel.y)
     start = WarmStart(model, panel.X, panel.y)
     periods, z = panel.X.index.get_level_values("period"), (panel.y - model.y_center_) / model.y_scale_
     own = LinearRegression().fit(panel.X, z)

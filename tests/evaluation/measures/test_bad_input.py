@@ -43,12 +43,12 @@ BAD = {
     "no firm": ({"firm": np.where(FIRM == "f1", None, FIRM)}, "firm: expected a label in every row, got 14 missing"),
     "one shorter": ({"outcome": Y.to_numpy()[1:]}, "expected one length"),
     "weights of three rows": ({"weight": np.ones(3)}, "expected one length"),
-    "an infinite outcome": ({"outcome": Y.where(FIRM != "f1", np.inf)}, "must be finite"),
+    "an infinite outcome": ({"outcome": Y.where(FIRM != "f1", np.inf)}, "expected finite numbers"),
     "an outcome of 1e200": ({"outcome": Y * 1e200}, "outcome holds values up to .* choose a larger unit"),
     "no positive year": ({"periods_per_year": -12.0}, "periods_per_year: expected a positive number, got -12"),
     "a constant factor": ({"factors": FACTOR.assign(one=0.01), "outcome_horizon": 0}, "collinear, or one does not vary"),
     "a factor twice": ({"factors": FACTOR.assign(again=FACTOR["market"]), "outcome_horizon": 0}, "collinear"),
-    "a far horizon": ({"factors": FACTOR, "outcome_horizon": 10**18}, "is more than the .* periods of the factors"),
+    "a far horizon": ({"factors": FACTOR, "outcome_horizon": 10**18}, "at most the .* periods of factors"),
 }
 
 
@@ -70,11 +70,11 @@ def test_outcomes_net_of_factors_are_of_finite_numbers_in_one_row_each():
         factor_adjusted(Y, pd.concat([FACTOR, FACTOR.loc[[2003]]]))
     infinite = Y.copy()
     infinite["f1", 2003] = np.inf
-    with pytest.raises(InputError, match="y: must be finite"):
+    with pytest.raises(InputError, match="y: expected finite numbers"):
         factor_adjusted(infinite, FACTOR)
     of_firms = pd.DataFrame({"own": np.tile(FACTOR["market"], 10)}, INDEX)
     of_firms.loc[("f1", 2003), "own"] = -np.inf
-    with pytest.raises(InputError, match="factors: must be finite"):
+    with pytest.raises(InputError, match="factors: expected finite numbers"):
         factor_adjusted(Y, of_firms)
 
 
@@ -83,7 +83,7 @@ def test_infinite_losses_raise():
     infinite = loss.copy()
     infinite[3] = np.inf
     for pair in ((loss, infinite), (infinite, loss), (infinite, infinite)):
-        with pytest.raises(InputError, match="must be finite"):
+        with pytest.raises(InputError, match="expected finite numbers"):
             diebold_mariano(*pair, PERIOD)
 
 

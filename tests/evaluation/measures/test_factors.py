@@ -82,7 +82,7 @@ def test_days_are_counted_by_the_dates_of_the_factors_and_years_and_quarters_by_
         (frame(MONTHS), pd.period_range("2011Q4", periods=2, freq="Q"), {"outcome_horizon": 0}, "more than once"),
         (frame(list("abcdef")), MONTHS[:3], {"outcome_horizon": 0}, "'?a'? is not read"),
         (frame(list("abcdef")), pd.Index(list("abc")), {"outcome_horizon": 1}, "cannot be counted on"),
-        (frame(MONTHS).astype(str), MONTHS[:3], {"outcome_horizon": 0}, "no column of numbers"),
+        (frame(MONTHS).astype(str), MONTHS[:3], {"outcome_horizon": 0}, "a column of numbers"),
     ],
 )  # fmt: skip
 def test_what_does_not_match_is_refused_by_name(factors, labels, options, named):

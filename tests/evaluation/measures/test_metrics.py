@@ -127,7 +127,7 @@ def test_no_variation_is_nan_not_an_error():
 def test_bad_input():
     with pytest.raises(InputError, match="one length"):
         rmse([1.0, 2.0], [1.0])
-    with pytest.raises(InputError, match="outcomes: none is known"):
+    with pytest.raises(InputError, match="outcomes: expected some that are known"):
         mae([np.nan], [1.0])
     with pytest.raises(InputError, match="cannot be sorted"):
         rank_ic([1.0, 2.0], [1.0, 2.0], pd.Index([1, "a"], dtype=object))

@@ -76,9 +76,9 @@ def test_a_firm_without_a_prediction_is_in_no_portfolio(weighted):
 
 @pytest.mark.parametrize("measure", [ic, calibration, r2_within_period])
 def test_what_cannot_be_scored(measure):
-    with pytest.raises(InputError, match="predictions: none is known where the outcome is"):
+    with pytest.raises(InputError, match="predictions: expected some where the outcome is known"):
         measure([1.0, np.nan], [np.nan, 1.0], [1, 1])
-    with pytest.raises(InputError, match="must be finite"):
+    with pytest.raises(InputError, match="expected finite numbers"):
         measure([1.0, 2.0, 3.0], [1.0, np.inf, 2.0], [1, 1, 1])
 
 

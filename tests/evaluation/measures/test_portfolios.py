@@ -82,9 +82,9 @@ def test_bad_portfolios():
     r, forecast, firm, period, size = sample()
     with pytest.raises(InputError, match="n_quantiles"):
         quantile_portfolios(r, forecast, firm, period, n_quantiles=1)
-    with pytest.raises(InputError, match="weight must be positive"):
+    with pytest.raises(InputError, match="weight: expected positive"):
         quantile_portfolios(r, forecast, firm, period, weight=size - 5)
-    with pytest.raises(InputError, match="hold a firm with a known outcome; use fewer"):
+    with pytest.raises(InputError, match="known outcomes in both end portfolios .* Use fewer"):
         quantile_portfolios(r, np.ones_like(r), firm, period)
 
 

@@ -15,6 +15,8 @@ from peerattn.evaluation import WalkForward, compare
 from peerattn.models import NadarayaWatsonRegressor
 from peerattn.render import latex_text, markdown_text
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MODEL = "</script><script>document.title='broken'</script> {{7*7}} {% x %} \\input{x} $x$ 50% a_b #1 ~^&"
 FORMULA = '=HYPERLINK("http://x.invalid/","y")'

@@ -11,6 +11,8 @@ from peerattn.evaluation import WalkForward, compare, fama_macbeth, quantile_por
 from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 CV = WalkForward(test_periods=12, refit_every=12)
 MODELS = {"Peers": IndustryPeerRegressor(industry="sic"), "Linear": CrossSectionalRidge(), "Ridge": Ridge()}
 

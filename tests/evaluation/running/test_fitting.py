@@ -56,7 +56,7 @@ class Short(PeerAttentionRegressor):
     def fit(self, X, y=None, **options):
         with pytest.MonkeyPatch.context() as patched:
             options_of = "peerattn.models.learners.heads.learner.DEFAULT"
-            patched.setattr(options_of, TrainingOptions(n_seeds=2, window=1.0, max_steps=3))
+            patched.setattr(options_of, TrainingOptions(n_seeds=2, window=1.0, max_steps=3, max_draws=1))
             return super().fit(X, y, **options)
 
 

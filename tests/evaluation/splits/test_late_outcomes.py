@@ -12,6 +12,8 @@ from peerattn.evaluation.running.inputs import FoldRows
 from peerattn.models import CrossSectionalRidge, LinearInMeansRegressor
 from peerattn.panel import as_panel
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 YEARS = range(2000, 2012)
 ORIGIN = 2009
 FIRMS = [f"F{i:02d}" for i in range(40)]

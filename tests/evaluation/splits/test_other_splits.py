@@ -157,7 +157,8 @@ def test_new_firms_were_never_seen_and_keep_their_peers(panel):
         assert set(X.index[a]) == set(shuffled.index[b])
     peers = {"Peers": IndustryPeerRegressor(industry="sic")}
     known = run(peers, X, y, task="nowcast").predictions.set_index(["firm", "period"]).sort_index()
-    unseen = run(peers, X, y, task="nowcast", cv=split).predictions.set_index(["firm", "period"]).sort_index()
+    once = NewFirms(WalkForward(4, 4), n_splits=3, random_state=1)
+    unseen = run(peers, X, y, task="nowcast", cv=once).predictions.set_index(["firm", "period"]).sort_index()
     pd.testing.assert_series_equal(known["Peers"], unseen["Peers"])  # same-period peers are all there
     assert not np.allclose(known["Own characteristics (OLS)"], unseen["Own characteristics (OLS)"])
 
@@ -192,7 +193,7 @@ def test_explain_score_is_r2_of_what_the_others_tell(panel):
     predicted, known = model.predict(X, outcomes=holes), holes.notna()
     expected = 1 - ((y - predicted)[known] ** 2).sum() / ((y - y[known].mean())[known] ** 2).sum()
     assert nowcast_score(model, X, holes.sample(frac=1, random_state=0)) == pytest.approx(expected)
-    with pytest.warns(IsolateWarning), pytest.raises(InputError, match="1 outcomes are known"):
+    with pytest.warns(IsolateWarning), pytest.raises(InputError, match="two known outcomes, got 1"):
         nowcast_score(model, X, y.where(np.arange(len(y)) == 3))
     with pytest.raises(InputError, match="Ridge uses no outcomes of peers; score it with scoring='r2'"):
         nowcast_score(Ridge().fit(X[["size"]], y), X[["size"]], y)
@@ -267,7 +268,7 @@ def test_cross_attention_searches_a_reference(panel):
     ("split", "message"),
     [
         (NewFirms(n_splits=1), "n_splits: expected an integer of at least 2, got 1"),
-        (NewFirms(n_splits=30), "n_splits=30 is more than the 24 firms"),
+        (NewFirms(n_splits=30), "n_splits: expected at most the 24 firms"),
     ],
 )
 def test_parameters_out_of_range(panel, split, message):

@@ -342,7 +342,8 @@ def _check_leaks(cv: object, panel: Panel, folds: Folds, horizon: int) -> None:
     knowledge = Knowledge.of(panel)
     unknown = panel.y.isna().to_numpy()
     tested = np.concatenate([np.empty(0, dtype=int), *(test for _, test in folds)])
-    expect(0 < len(np.unique(tested)) == len(tested), "cv", "tested rows, none of them twice", "none, or some twice", "Use WalkForward.")
+    tested_once = 0 < len(np.unique(tested)) == len(tested)
+    expect(tested_once, "cv", "tested rows, none of them twice", "none, or some twice", "Use WalkForward.")
     for train, test in folds:
         if why := too_late((train, test), knowledge, horizon, unknown):
             raise InputError(f"cv: {type(cv).__name__} {why}; tested periods come after those learned from. Use WalkForward.")

@@ -121,9 +121,10 @@ def bootstrap_network(
 
     Periods are drawn in circular blocks (Politis and Romano 1992), all firms of a period together. Every refit starts
     from the fitted model and keeps its heads, so that it shows how weights move **given that these heads were found**; no
-    confidence interval of a weight is given. **Refits run to convergence** of the loss of ``fit`` plus a ridge penalty: until
+    confidence interval of a weight is given. Refits are trained in rounds, on the loss of ``fit`` plus a ridge penalty, until
     another round moves the draws by at most 5 % of their spread (root mean squares of the log odds, pairs weighted by the
-    weight in a refit on the periods as they are), and a model whose refits have not settled after twelve rounds raises an error.
+    weight in a refit on the periods as they are): they have settled, which is less than a minimum, since the loss may still
+    fall slowly where it is flat. A model whose refits have not settled after twelve rounds raises an error.
     The test of direction compares the cyclic part r of
     :math:`\log w_{ij} - \log w_{ji}`, zero for every reversible network, with its noise: ``p`` is the share of refits in which
     :math:`\|r^* - r^0\|` is at least :math:`\|r^0\|`.
@@ -155,7 +156,7 @@ def bootstrap_network(
     ------
     InputError
         When the model is of another kind (kernels and industry means have no parameters to refit), has fewer than four
-        periods, its refits do not converge, or an argument is out of range.
+        periods, its refits do not settle, or an argument is out of range.
 
     Notes
     -----
@@ -191,7 +192,7 @@ def bootstrap_network(
         if model.reads_outcomes and outcomes is None:
             outcomes = y
     network = model.peer_network(at, outcomes=outcomes)
-    refitted = _converged(start, counts, at, outcomes)
+    refitted = _settled(start, counts, at, outcomes)
     followed = []
     cyclic = {}
     for (period, section), weights in zip(network.sections(), refitted, strict=True):
@@ -204,7 +205,7 @@ def bootstrap_network(
     return NetworkBootstrap(network, edges, weights[1:], _direction(cyclic), n_draws, length)
 
 
-def _converged(start: WarmStart, counts: np.ndarray, at: Any, outcomes: OutcomesLike) -> list[np.ndarray]:
+def _settled(start: WarmStart, counts: np.ndarray, at: Any, outcomes: OutcomesLike) -> list[np.ndarray]:
     """Return the weights of refits, (1 + n_draws, n_firms, n_peers) for each period, that another round no longer moves."""
     before: Any = np.inf
     for members in islice(start.refits(counts), MOST_ROUNDS):
@@ -218,7 +219,7 @@ def _converged(start: WarmStart, counts: np.ndarray, at: Any, outcomes: Outcomes
             return found
         before = shift
     last = f"{MOST_ROUNDS} rounds (the last still moves weights by {moved:.0%} of their spread)"
-    raise InputError(f"model: its refits have not converged after {last}: no inference is possible. Fit it with fewer heads.")
+    raise InputError(f"model: its refits have not settled after {last}: no inference is possible. Fit it with fewer heads.")
 
 
 def block_counts(rng: np.random.Generator, n_periods: int, length: int, n_draws: int) -> np.ndarray:

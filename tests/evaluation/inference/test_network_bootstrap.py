@@ -107,7 +107,7 @@ def test_the_length_of_a_round_does_not_decide(panel, model, monkeypatch):
 def test_refits_that_do_not_converge_are_refused(panel, model, monkeypatch):
     monkeypatch.setattr(network_bootstrap, "MOST_ROUNDS", 2)
     monkeypatch.setattr(network_bootstrap, "SETTLED", 1e-9)
-    with pytest.raises(InputError, match="refits have not converged after 2 rounds"):
+    with pytest.raises(InputError, match="refits have not settled after 2 rounds"):
         bootstrap_network(model, panel.X, panel.y, n_draws=3)
 
 

@@ -22,26 +22,36 @@ HEAVY = {
 }
 
 
-def loaded_by(statement: str) -> set[str]:
-    """Names of top-level modules that a fresh Python has loaded after ``statement``."""
-    script = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
+#: What a fresh Python runs one after the other, by name.
+STATEMENTS = {
+    "package": "import peerattn",
+    "command line": "import peerattn.cli",
+    "network": "import peerattn.network; peerattn.network.PeerNetwork",
+    "panel": "import peerattn.panel; peerattn.panel.PanelEncoder; peerattn.panel.read_panel; peerattn.read_panel",
+}
+
+
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, set[str]]:
+    """Names of top-level modules that are loaded after each statement and those before it."""
+    show = "print(*{name.split('.')[0] for name in sys.modules})"
+    script = "\n".join(["import sys", *(f"{statement}; {show}" for statement in STATEMENTS.values())])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
-    return set(done.stdout.split())
+    return {name: set(line.split()) for name, line in zip(STATEMENTS, done.stdout.splitlines(), strict=True)}
 
 
-def test_import_is_light():
-    assert loaded_by("import peerattn") & HEAVY == set()
-    assert loaded_by("import peerattn, peerattn.cli") & (HEAVY - {"typer"}) == set()
+def test_import_is_light(loaded):
+    assert loaded["package"] & HEAVY == set()
+    assert loaded["command line"] & (HEAVY - {"typer"}) == set()
 
 
-def test_the_probe_sees_what_is_loaded():
-    assert "numpy" in loaded_by("import peerattn; peerattn.read_panel")
+def test_the_probe_sees_what_is_loaded(loaded):
+    assert "numpy" in loaded["panel"] - loaded["command line"]
 
 
-def test_network_needs_neither_torch_nor_sklearn():
-    loaded = loaded_by("import peerattn.network; peerattn.network.PeerNetwork")
-    assert "pandas" in loaded and loaded & {"torch", "sklearn"} == set()
-    assert "torch" not in loaded_by("import peerattn.panel; peerattn.panel.PanelEncoder; peerattn.panel.read_panel")
+def test_network_needs_neither_torch_nor_sklearn(loaded):
+    assert "pandas" in loaded["network"] and loaded["network"] & {"torch", "sklearn"} == set()
+    assert "torch" not in loaded["panel"]
 
 
 @pytest.mark.parametrize("name", peerattn.__all__)

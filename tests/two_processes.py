@@ -32,7 +32,7 @@ FEW = {"random_state": 0, "n_heads": 1, "own": "none", "codes": ["industry"]}
 JOINT = {**FEW, "kappa": None, "own": "linear"}
 #: Few steps, in which what two sums differ by in the last bit does not grow.
 SHORT = [
-    (learner, "DEFAULT", TrainingOptions(n_seeds=4, max_steps=4)),
+    (learner, "DEFAULT", TrainingOptions(n_seeds=4, max_steps=4, max_draws=2)),
     (covariance_fit, "FEWEST_STEPS", 6),
     (PanelStack, "_dtype", lambda model, dated: torch.float64),
 ]

@@ -19,7 +19,7 @@ from peerattn.models.mixins import Mixed
 from peerattn.models.panel_forecasters import PanelForecaster
 from peerattn.options import COLUMNS
 from peerattn.panel.design import Design
-from peerattn.panel.effects import effect_codes, effect_labels, estimated_effects, known_effects, net_of
+from peerattn.panel.effects import effect_codes, effect_labels, effect_parts, estimated_effects, known_effects, net_of
 from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
 
@@ -88,7 +88,7 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
 
     @property
     def _needs_labels(self) -> bool:
-        return bool(self.effects)
+        return any({"firm", "period"} & set(parts) for parts in effect_parts(self.effects).values())
 
     def _groupings(self) -> tuple[Any, ...]:
         return tuple(effect_codes(self.effects))
@@ -97,10 +97,11 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
         self.design_ = Design.fit(panel, without=list(panel.codes))
         self.effects_: dict[str, pd.Series] = {}
         X = self.design_.numbers(panel)[known]
-        if self.effects and panel.firm is not None:
-            if self.estimator is not None:
-                raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
-            self._absorb(X, y, self._groups(panel)[known])
+        if self.effects and self.estimator is not None:
+            raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
+        groups = self._groups(panel)
+        if groups.shape[1]:
+            self._absorb(X, y, groups[known])
             return
         estimator = LinearRegression()
         if self.estimator is not None:
@@ -122,15 +123,23 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
         slopes.intercept_, self.effects_ = estimated_effects(y - X @ slopes.coef_, groups)
 
     def _groups(self, panel: Panel) -> pd.DataFrame:
-        return effect_labels(self.effects, {"firm": panel.firm, "period": panel.period} | dict(panel.codes))
+        """Return the group of each row in each effect; rows without labels have those of codes alone."""
+        own = {"firm": panel.firm, "period": panel.period}
+        effects = effect_parts(self.effects)
+        if panel.firm is None:
+            effects = {name: parts for name, parts in effects.items() if own.keys().isdisjoint(parts)}
+            own = {}
+        return effect_labels(list(effects), dict(panel.codes) | own)
 
     def _predict(self, panel: Panel) -> np.ndarray:
         own = super()._predict(panel)
-        if not self.effects_ or panel.firm is None:  # rows without labels have the mean effect, zero
-            return own
         groups = self._groups(panel)
-        check_effect_labels(self.effects_, groups)
-        return own + known_effects(self.effects_, groups)
+        # rows without labels have the mean effect of firms and periods, zero
+        effects = {name: effect for name, effect in self.effects_.items() if name in groups}
+        if not effects:
+            return own
+        check_effect_labels(effects, groups)
+        return own + known_effects(effects, groups)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

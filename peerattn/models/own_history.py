@@ -36,14 +36,16 @@ class Past(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
-    r"""A firm from its own characteristics and its own past; no other firm is read.
+    r"""A firm from its own characteristics and its own past; no peers are used.
 
     .. math:: \hat y_{it} = l(x_{it}) + \sum_m w_m \big( f_m(x_{it}, h_{it}) - l(x_{it}) \big), \qquad w \ge 0,\ \sum_m w_m \le 1
 
     l is linear in the characteristics. The other candidates are those of :class:`~peerattn.models.StackedPeerRegressor` that read
     the firm alone: curves with products, gradient boosting and forests of its characteristics, an empirical-Bayes firm effect of
     its past outcomes, the same with a trend, an autoregression (a ridge on the last outcome and all lags), and boosting of
-    characteristics and past. They are weighed by the same problem on the same forward origins, without its penalty (κ = 0).
+    characteristics and past. They are weighed by the same problem on the same forward origins, without its penalty (κ = 0). Lags
+    are in standard deviations from the mean of their period, so that a shock which all firms shared is no news on one of them:
+    of other firms these two numbers are read, of the past, and a call should hold whole periods.
 
     It is what a peer model is to be compared with: the same rows, the same characteristics and the same past, without peers.
 
@@ -101,7 +103,7 @@ class OwnHistoryRegressor(OwnFirmMixin, PanelRegressorMixin, PanelEstimator):
         ----------
         X : Panel, DataFrame or array-like (n, p)
         outcomes : Series or array-like (n,), optional
-            Outcomes of the rows of ``X``: of its own firm a row reads those of earlier periods, never its own period's. Beyond
+            Outcomes of the rows of ``X``: a row reads those of earlier periods, never its own period's. Beyond
             the training outcomes' range and three times its length around it they count as that bound, with a warning.
 
         Returns

@@ -129,7 +129,8 @@ class FamaMacBethRegressor(PanelForecaster):
     """Forecast from the average of cross-sectional regressions.
 
     ``ŷ_it = ā + x_it b̄``, the means over training periods of the coefficients of each period's regression across firms,
-    as in linearmodels' ``FamaMacBeth``. Uses characteristics only: codes and missing-indicators are left out.
+    as in linearmodels' ``FamaMacBeth``, but without periods of no more firms than coefficients, which any outcome fits exactly.
+    Uses characteristics only: codes and missing-indicators are left out.
 
     Parameters
     ----------

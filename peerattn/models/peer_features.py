@@ -71,7 +71,7 @@ class PeerFeatures(FrameTransformer):
     Peers with a missing value are left out, weights divided by their remaining sum. A firm without peers takes the training
     median of each column; of outcomes that of its period, and 0 in the first ones, where no outcome is known. The pool is the
     cross-section of the call: pass whole periods. Arrays carry no labels, so their pool is the training rows, as for nearest
-    neighbours. Time and memory: n of a period for codes, n² for networks and arrays.
+    neighbours, a training row itself among them. Time and memory: n of a period for codes, n² for networks and arrays.
 
     Examples
     --------
@@ -256,7 +256,7 @@ class PeerFeatures(FrameTransformer):
         for name in self.over:
             code = pd.factorize(pd.concat([panel.codes[name], pool.codes[name]]))[0]
             mine, theirs = np.split(code, [len(own)])
-            parts.append((mine[:, None] == theirs) & (mine >= 0)[:, None])
+            parts.append(((mine[:, None] == theirs) & (mine >= 0)[:, None]).astype(float))
         sets = parts or [np.ones((len(own), len(x)))]
         return np.concatenate([_statistics(x, peers, self.statistics, own) for peers in sets], axis=1)
 

@@ -32,8 +32,9 @@ def split_sample(
     """Estimate peer effects on a network that was learned from other outcomes than those explained.
 
     The learner is fitted on the periods up to ``until``; its network of the last of them is then fixed and taken as given in the
-    linear-in-means model of the later ones. A network that was learned from the outcomes it explains was chosen to fit them, and
-    its peer effect is biased away from zero.
+    linear-in-means model of the later ones. Of a kernel, which forecasts from training rows, it is that of the forecast: the
+    weights of all training rows, added up by firm. A network that was learned from the outcomes it explains was chosen to fit
+    them, and its peer effect is biased away from zero.
 
     Parameters
     ----------

@@ -15,6 +15,7 @@ import peerattn
 from peerattn.models import own_characteristics
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.learners import transformer
+from peerattn.models.stacking import origins
 
 pytestmark = [
     pytest.mark.usefixtures("fewest_steps"),  # the contract does not ask what is found
@@ -26,6 +27,7 @@ pytestmark = [
 def _few_penalties_and_steps():
     with pytest.MonkeyPatch.context() as few:
         few.setattr(transformer, "ROWS_PER_STEP", 10**6)  # the fewest steps, however many rows
+        few.setattr(origins, "FOLDS", 2)  # of a matrix, which is one cross-section
         few.setattr(own_characteristics, "ElasticNetCV", partial(ElasticNetCV, alphas=[0.01, 1.0]))
         yield
 

@@ -24,13 +24,15 @@ def simulated_panel(n_firms=24, n_periods=3, seed=0):
 
 def shrunk_means(X, y, k, min_peers=1, weight=None):
     """Plain code: from all firms down to the full code, each group's mean pulled towards the wider one's."""
-    weight = pd.Series(1.0, index=X.index) if weight is None else weight
+    firm, period = (X.index.get_level_values(name).to_numpy() for name in ("firm", "period"))
+    codes, y = X["sic"].tolist(), y.reindex(X.index).to_numpy()
+    weight = np.ones(len(X)) if weight is None else weight.to_numpy()
     out = []
-    for (firm, period), code in X["sic"].items():
-        others = X.index[(X.index.get_level_values(1) == period) & (X.index.get_level_values(0) != firm)]
+    for row, code in enumerate(codes):
+        others = np.flatnonzero((period == period[row]) & (firm != firm[row]))
         estimate = None
         for digits in (0, 1, 2, 3, 4):
-            group = [row for row in others if X.at[row, "sic"][:digits] == code[:digits]]
+            group = [other for other in others if codes[other][:digits] == code[:digits]]
             if len(group) < (min_peers if digits else 1):
                 continue
             mean = np.average(y[group], weights=weight[group])

@@ -12,6 +12,8 @@ from peerattn.models import (
 )
 from peerattn.models.cross_section import means_of_others, sums_of_others
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 INDEX = pd.MultiIndex.from_product([range(40), range(3)], names=["firm", "period"])
 MODELS = {
     "industry": IndustryPeerRegressor(industry="sic"),

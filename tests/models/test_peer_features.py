@@ -13,6 +13,8 @@ from peerattn.exceptions import InputError
 from peerattn.models import PeerFeatures
 from peerattn.panel import read_panel
 
+pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
 
 @pytest.fixture(scope="module")
 def panel():
@@ -240,3 +242,18 @@ def test_options_of_a_wrong_kind_are_named(options):
     (name,) = options
     with pytest.raises(InputError, match=f"^{name}: expected"):
         PeerFeatures(**options).fit(X, pd.Series(COUNT, YEARS))
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.PeerAttnWarning")
+def test_codes_of_rows_without_labels_by_hand():
+    """The pool is the training rows, those of the code; a training row is in it."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=30) + 3, "sector": rng.choice(list("abc"), 30)})
+    made = PeerFeatures(over=["sector"], statistics=("mean", "std", "rank"), keep=False).fit(X)
+    new = pd.DataFrame({"size": [2.5, 4.0], "sector": ["a", "c"]})
+    for rows in (X, new):
+        found = made.transform(rows).to_numpy()
+        pools = [X.loc[X["sector"] == code, "size"].to_numpy() for code in rows["sector"]]
+        ranks = [np.mean((pool < x) + 0.5 * (pool == x)) for pool, x in zip(pools, rows["size"], strict=True)]
+        expected = np.column_stack([[p.mean() for p in pools], [p.std() for p in pools], ranks])
+        np.testing.assert_allclose(found, expected)

@@ -13,6 +13,9 @@ from peerattn.models import (
 )
 from peerattn.panel import Design, read_panel, scan_panel
 
+# what is found is beside the point; heads of few steps would else enter by nothing
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
+
 rng = np.random.default_rng(0)
 INDEX = pd.MultiIndex.from_product([range(2001, 2013), range(1001, 1021)], names=["period", "firm"])
 FLAT = pd.DataFrame({"size": rng.normal(size=240)}, INDEX).reset_index()

@@ -117,17 +117,17 @@ def fitted(request, fewest_steps):
 WEIGHED = ["stack", "attention", "attention, Huber", "attention to outcomes", "transformer", "attention, classes"]
 
 
-@pytest.mark.parametrize("unit", [1e-3, 1e6])
 @pytest.mark.parametrize("name", WEIGHED)
-def test_the_unit_of_loss_weights(name, unit):
+def test_the_unit_of_loss_weights(name):
     model = MODELS[name]
     y = (Y > 0).astype(int) if name == "attention, classes" else Y
     weight = np.exp(np.random.default_rng(1).normal(size=PAST.sum()))
     for weights in (weight, np.ones(PAST.sum())):
-        expected, found = (clone(model).fit(X[PAST], y[PAST], loss_weight=c * weights) for c in (1.0, unit))
+        fitted = (clone(model).fit(X[PAST], y[PAST], loss_weight=unit * weights) for unit in (1.0, 1e-3, 1e6))
         of_call = {"outcomes": y[~PAST]} if model.task == "nowcast" else {}
-        before, after = (one.predict(X[~PAST], **of_call) for one in (expected, found))
-        np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+        before, *after = (one.predict(X[~PAST], **of_call) for one in fitted)
+        for found in after:
+            np.testing.assert_allclose(found, before, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("units", UNITS)

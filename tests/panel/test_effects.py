@@ -10,7 +10,7 @@ from scipy.stats import t
 from sklearn.linear_model import Ridge
 
 from peerattn.evaluation import calibration
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, LostPeriodWarning
 from peerattn.models import LinearInMeansRegressor
 from peerattn.models.own_characteristics import OwnCharacteristicsRegressor
 from peerattn.network import Difference, PeerNetwork, dyadic_regression
@@ -219,3 +219,20 @@ def test_effects_and_labels_of_wrong_kinds_are_named():
         dyadic_regression(network, {"same": network}, effects=pd.Series(["firm"]))
     with pytest.raises(InputError, match="firm: expected one label for each of the 2 rows"):
         calibration([1.0, 2.0], [1.0, 2.0], [1, 2], firm=[[1], [2, 3]])
+
+
+def test_effects_of_codes_are_absorbed_on_rows_without_labels():
+    """As with labels, and by dummies; those of firms, which the rows do not have, are left out."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=60), "sic": rng.choice(["2834", "3711", "6021"], 60)})
+    level = X["sic"].map({"2834": 0.0, "3711": 5.0, "6021": 9.0})
+    X["x"] += level
+    y = X["x"] - level + 0.1 * rng.normal(size=60)
+    dummies = np.column_stack([X["x"], pd.get_dummies(X["sic"], dtype=float)])
+    slope = np.linalg.lstsq(dummies, y, rcond=None)[0][0]
+    found = OwnCharacteristicsRegressor(effects=["sic"]).fit(X, y)
+    assert found.slopes_["x"] == pytest.approx(slope)
+    np.testing.assert_allclose(found.predict(X), dummies @ np.linalg.lstsq(dummies, y, rcond=None)[0])
+    with pytest.warns(LostPeriodWarning):
+        both = OwnCharacteristicsRegressor(effects=["firm", "sic"]).fit(X, y)
+    assert list(both.effects_) == ["sic"] and both.slopes_["x"] == pytest.approx(slope)

@@ -19,6 +19,9 @@ from peerattn.models import (
 )
 from peerattn.panel import PanelEncoder
 
+# what is found is beside the point; heads of few steps would else enter by nothing
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
+
 PLAIN = ["a", "b", "c", "s"]
 PIECES = [
     "a",

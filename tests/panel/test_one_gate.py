@@ -24,6 +24,9 @@ from peerattn.models.cross_section import identities
 from peerattn.panel import as_panel
 from peerattn.panel.panel import panel_digest
 
+# what is found is beside the point; heads of few steps would else enter by nothing
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
+
 CV = WalkForward(test_periods=2, refit_every=2)
 FORECASTERS = [
     FamaMacBethRegressor(),

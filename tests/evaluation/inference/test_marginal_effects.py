@@ -44,12 +44,13 @@ def test_outcomes_of_the_whole_panel_are_those_of_the_cross_section_in_it():
 
 
 def test_the_effect_of_a_shared_code_in_industry_means_is_the_weight_it_brings():
-    X = PANEL.X[["industry"]]
-    model = IndustryPeerRegressor(industry="industry").fit(X, PANEL.y)
-    found = marginal_effects(model, X, outcomes=last(PANEL.y), n_batches=16)
+    panel = simulate_panel(24, 20, 2, n_industries=3, random_state=0)  # industries of several firms
+    X = panel.X[["industry"]]
+    model = IndustryPeerRegressor(industry="industry").fit(X, panel.y)
+    found = marginal_effects(model, X, outcomes=last(panel.y), n_batches=24)
     code = last(X)["industry"].astype(str)
     counts = code.map(code.value_counts())
-    mean = 1 / 15  # rows sum to one over 15 others
+    mean = 1 / 23  # rows sum to one over 23 others
     assert list(found.params.index) == ["same industry"]
     weight = 1 / (counts.to_numpy() - 0.5)  # between 1 / (n_c − 1), lost, and 1 / n_c, gained
     assert found.params.iloc[0] == pytest.approx(weight.mean() / mean, rel=0.15)

@@ -68,10 +68,10 @@ def test_each_refit_fits_its_own_draw_best(panel, model):
 def test_a_refit_changes_neither_model_nor_the_global_generator(panel, model):
     before = model.peer_network(panel.X)
     state = torch.get_rng_state()
-    found = bootstrap_network(model, panel.X, panel.y, n_draws=5, random_state=3)
+    found = bootstrap_network(model, panel.X, panel.y, n_draws=2, random_state=3)
     assert model.peer_network(panel.X).equals(before) and found.network.equals(before)
     assert torch.equal(torch.get_rng_state(), state)
-    again = bootstrap_network(model, panel.X, panel.y, n_draws=5, random_state=3)
+    again = bootstrap_network(model, panel.X, panel.y, n_draws=2, random_state=3)
     np.testing.assert_array_equal(again.draws, found.draws)
     pd.testing.assert_frame_equal(again.direction, found.direction)
 

@@ -427,12 +427,14 @@ OPTIONS = {
     "stacked outcomes": {"task": "nowcast", "n_layers": 2, "n_heads": 1},
     "evidence decides, purged": {"kappa": 0.0, "purge": 1, "own": "linear"},
     "evidence decides, outcomes": {"kappa": 0.0, "task": "nowcast"},
-    "raw, dot product, huber": {"scale": None, "similarity": "dot_product", "loss": "huber", "own": "linear"},
-    "additive outcomes": {"similarity": "additive", "task": "nowcast", "own": "linear"},
+    "raw, dot product, huber, prior only": {
+        "scale": None, "similarity": "dot_product", "loss": "huber", "own": "linear", "prior": Prior("sic", only=True),
+    },
     "gaussian outcomes, no own term": {"similarity": "gaussian", "task": "nowcast", "own": "none"},
-    "own group, quantile": {"prior": Prior("group", exclude=True), "task": "nowcast", "loss": 0.9},
-    "prior only": {"prior": Prior("sic", only=True)},
-}
+    "own group, additive, quantile": {
+        "prior": Prior("group", exclude=True), "similarity": "additive", "task": "nowcast", "loss": 0.9,
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -30,8 +30,8 @@ def panel(seed=0, n=N, noise=0.5):
     return pd.Series(y, index, name="ret"), f, beta
 
 
-def by_hand(y, f, firm, year):
-    """Vasicek's loadings of one firm and year, from statsmodels' regressions of earlier years; the spread of Paule and Mandel."""
+def by_hand(y, f, year):
+    """Vasicek's loadings by firm in one year, from statsmodels' regressions of earlier years; the spread of Paule and Mandel."""
     slopes, variances, names = [], [], []
     for name, own in y.groupby("firm"):
         own = own.droplevel("firm").dropna()
@@ -54,18 +54,17 @@ def by_hand(y, f, firm, year):
 
     tau = np.array([brentq(excess, 0, 100, args=(k,), xtol=1e-14) if excess(0, k) > 0 else 0.0 for k in range(2)])
     mean = np.array([mean_of(tau[k], k) for k in range(2)])
-    if firm not in names:
-        return mean
-    k = names.index(firm)
-    return mean + tau / (tau + v[k]) * (b[k] - mean)
+    unknown = {name: mean for name in y.index.unique("firm")}
+    return unknown | {name: mean + tau / (tau + v[k]) * (b[k] - mean) for k, name in enumerate(names)}
 
 
 def test_loadings_are_those_of_statsmodels_drawn_towards_their_mean():
     y, f, _ = panel()
     net = factor_adjusted(y, f)
+    loadings = {year: by_hand(y, f, year) for year in YEARS}
     for (firm, year), value in net.items():
-        beta = by_hand(y, f, firm, year)
-        expected = np.nan if beta is None else y[firm, year] - beta @ f.loc[year].to_numpy()
+        beta = loadings[year]
+        expected = np.nan if beta is None else y[firm, year] - beta[firm] @ f.loc[year].to_numpy()
         assert np.allclose(value, expected, equal_nan=True), (firm, year)
     assert net.groupby("period").count().loc[:2006].eq(0).all()
 

@@ -15,6 +15,9 @@ from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import Reference
 from peerattn.models.learners.heads.learner import HeadsLearner
 
+# what is found is beside the point; heads of few steps would else enter by nothing
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
+
 FIRMS, YEARS = list("ABCDEFGHIJKL"), list(range(2001, 2007))
 INDEX = pd.MultiIndex.from_product([FIRMS, YEARS], names=["firm", "period"])
 REFERENCE_INDEX = pd.MultiIndex.from_product([list("ABCXYZ"), YEARS], names=["firm", "period"])
@@ -361,7 +364,7 @@ def test_a_classifier_is_no_own_model_of_a_regressor():
 def known(full_search):
     panel = simulate_panel(30, 50, 4, signal_share=0.7, own_share=0.3, d_head=2, sharpness=4, random_state=0)
     test = panel.X.index.get_level_values("period") >= "2003-07"
-    with full_search():
+    with full_search(max_steps=150, max_draws=1):
         model = PeerAttentionRegressor(n_heads=1, own="linear", random_state=0)
         return panel, test, model.fit(panel.X[~test], panel.y[~test])
 

@@ -18,6 +18,12 @@ def panel():
     return simulate_panel(40, 30, 3, signal_share=0.8, d_head=2, random_state=3)
 
 
+@pytest.fixture(scope="module")
+def small():
+    """Where what is found is beside the point."""
+    return simulate_panel(16, 14, 3, signal_share=0.8, d_head=2, random_state=3)
+
+
 def test_up_or_down_beats_the_own_characteristics(panel, train_heads):
     train_heads(4, 200)
     y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
@@ -33,29 +39,29 @@ def test_up_or_down_beats_the_own_characteristics(panel, train_heads):
 
 
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
-def test_three_classes_with_unknown_ones(panel, task):
-    y = pd.Series(pd.qcut(panel.y, 3, labels=["a", "b", "c"]).astype(object), index=panel.y.index)
+def test_three_classes_with_unknown_ones(small, task):
+    y = pd.Series(pd.qcut(small.y, 3, labels=["a", "b", "c"]).astype(object), index=small.y.index)
     y.iloc[:5] = None
-    model = PeerAttentionClassifier(task=task, n_heads=2, kappa=None, random_state=0).fit(panel.X, y)
-    probability = model.predict_proba(panel.X, **({"outcomes": y} if task == "nowcast" else {}))
+    model = PeerAttentionClassifier(task=task, n_heads=2, kappa=None, random_state=0).fit(small.X, y)
+    probability = model.predict_proba(small.X, **({"outcomes": y} if task == "nowcast" else {}))
     assert probability.shape == (len(y), 3) and np.isfinite(probability).all()
 
 
-def test_a_nowcast_of_classes_in_words_has_a_score(panel):
-    y = pd.Series(np.where(panel.y > 0, "up", "down"), index=panel.y.index)
+def test_a_nowcast_of_classes_in_words_has_a_score(small):
+    y = pd.Series(np.where(small.y > 0, "up", "down"), index=small.y.index)
     y.iloc[:5] = None
-    model = PeerAttentionClassifier(task="nowcast", n_heads=1, kappa=None, random_state=0).fit(panel.X, y)
+    model = PeerAttentionClassifier(task="nowcast", n_heads=1, kappa=None, random_state=0).fit(small.X, y)
     known = y.notna()
-    expected = (model.predict(panel.X, outcomes=y) == y)[known].mean()
-    assert model.score(panel.X, y) == pytest.approx(expected)
+    expected = (model.predict(small.X, outcomes=y) == y)[known].mean()
+    assert model.score(small.X, y) == pytest.approx(expected)
 
 
-def test_own_class_does_not_count(panel):
-    y = pd.Series(np.where(panel.y > 0, 1, 0), index=panel.y.index)
-    model = PeerAttentionClassifier(task="nowcast", n_heads=2, kappa=None, random_state=0).fit(panel.X, y)
+def test_own_class_does_not_count(small):
+    y = pd.Series(np.where(small.y > 0, 1, 0), index=small.y.index)
+    model = PeerAttentionClassifier(task="nowcast", n_heads=2, kappa=None, random_state=0).fit(small.X, y)
     changed = y.copy()
     changed.iloc[3] = 1 - changed.iloc[3]
-    before, after = (model.predict_proba(panel.X, outcomes=told) for told in (y, changed))
+    before, after = (model.predict_proba(small.X, outcomes=told) for told in (y, changed))
     assert (before[3] == after[3]).all()
     assert np.abs(before - after).max() > 0
 

@@ -14,6 +14,9 @@ from peerattn.models.learners.heads.heads import Heads, contribution_spreads
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 
+# what is found is beside the point; heads of few steps would else enter by nothing
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
+
 QUICK = {"kappa": None, "random_state": 0}
 
 

@@ -14,6 +14,9 @@ from peerattn.models.learners.batches import Batch, RowTensors
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.network import rollout
 
+# what is found is beside the point; heads of few steps would else enter by nothing
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
+
 
 @pytest.fixture(scope="module")
 def stacked(plant):

@@ -6,8 +6,8 @@ import pytest
 
 from peerattn.models import PeerAttentionClassifier, PeerAttentionRegressor
 
-N = 40
-T = 24
+N = 30
+T = 16
 
 
 def industries(seed):
@@ -22,7 +22,7 @@ def industries(seed):
 
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_levels_of_industries_are_no_peers(task, train_heads):
-    train_heads(3, 150)
+    train_heads(3, 60)
     selected = []
     for seed in range(2):
         X, y = industries(seed)

@@ -95,7 +95,7 @@ MOVED = {"prior": [Comovement(6), Comovement(30)], "task": "nowcast", **FAST}
 
 
 def test_heads_attend_to_firms_that_moved_together(pairs, train_heads):
-    train_heads(3, 120)
+    train_heads(3, 60)
     X, y = pairs
     past = X.index.get_level_values("period") < 2030
     model = PeerAttentionRegressor(**{**MOVED, "kappa": 1.0}).fit(X[past], y[past])

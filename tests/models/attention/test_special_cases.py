@@ -7,6 +7,9 @@ from sklearn.linear_model import LinearRegression
 from peerattn.datasets import simulate_panel
 from peerattn.models import IndustryPeerRegressor, NadarayaWatsonRegressor, PeerAttentionRegressor, Prior
 
+# what is found is beside the point; heads of few steps would else enter by nothing
+pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
+
 
 @pytest.fixture(scope="module")
 def panel():

@@ -80,7 +80,7 @@ def test_without_characteristics_there_is_none():
 @pytest.mark.parametrize("seed", [3])
 def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch, train_heads):
     """Shocks of twenty-four periods move the slopes of least squares; heads would add those within periods as theirs."""
-    train_heads(3, 150)
+    train_heads(3, 60)
     X, y = panel(seed)
     selected = []
     for fit in (fit_slopes_within, lambda training: None):
@@ -94,7 +94,7 @@ def test_common_shocks_do_not_pass_for_peers(seed, monkeypatch, train_heads):
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_a_level_that_own_models_follow_does_not_pass_for_peers(task, monkeypatch, train_heads):
     """A wandering level beside trending characteristics: own models are selected for it, and are wrong within periods."""
-    train_heads(3, 150)
+    train_heads(3, 60)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(24, 40, 3)) + np.arange(24)[:, None, None] / 10
     y = x[..., 0] + rng.normal(size=(24, 1)).cumsum(axis=0) + rng.normal(size=(24, 40))

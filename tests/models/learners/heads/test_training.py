@@ -31,7 +31,7 @@ from peerattn.models.learners.losses import Pinball, cross_entropy, huber, loss_
 from peerattn.models.learners.priors import NO_TERMS, PairTerms, Prior
 
 TERMS = PairTerms((), {"industry": 0})
-QUICK = TrainingOptions(n_seeds=4, max_steps=40)
+QUICK = TrainingOptions(n_seeds=4, max_steps=40, max_draws=2)
 INDUSTRIES = simulate_panel(20, 40, 4, signal_share=0.9, n_industries=3, random_state=0)
 
 
@@ -70,7 +70,7 @@ def panel():
 
 def test_a_strong_network_on_a_small_panel_is_found(panel):
     sections = sections_of(panel)
-    learner = HeadsLearner(spec_of(sections), options=TrainingOptions()).fit(sections[:32])
+    learner = HeadsLearner(spec_of(sections), options=TrainingOptions(max_steps=120)).fit(sections[:32])
     assert len(learner.heads_.members) < 12  # seeds that are stuck are left out
     off = ~np.eye(20, dtype=bool)
     for section in sections[32:]:
@@ -167,7 +167,7 @@ def test_every_tensor_is_made_on_the_device_that_is_named(panel, options):
     """Whatever is made on the default device instead cannot meet the others."""
     sections = sections_of(simulate_panel(12, 6, 2, n_industries=2, random_state=0), outcomes="values" in options, codes=True)
     terms = PairTerms((Prior("industry"),), {"industry": 0}, "n_layers" in options) if options else TERMS
-    learner = HeadsLearner(spec_of(sections, **options), terms, options=QUICK, device="cpu")
+    learner = HeadsLearner(spec_of(sections, **options), terms, options=replace(QUICK, max_steps=4), device="cpu")
     with torch.device("meta"):
         learner.fit(sections)
     assert np.isfinite(np.concatenate(learner.predict(sections))).all()
@@ -378,7 +378,7 @@ def test_where_scores_predict_nothing_heads_in_full_are_industry_peers():
         W = HeadsLearner(spec, TERMS, options=QUICK).fit(noise).weights(noise[0], slice(None))
         of_industry += np.allclose(W, same / np.maximum(same.sum(1, keepdims=True), 1))
     assert of_industry >= 2  # by chance heads seem to predict in one draw of six
-    options = TrainingOptions(n_seeds=4, max_steps=200)
+    options = TrainingOptions(n_seeds=4, max_steps=200, max_draws=1)
     learned = HeadsLearner(spec, TERMS, options=options).fit(noisy).weights(noisy[0], slice(None))
     assert (learned[~same] > 0).any()
     assert not HeadsLearner(spec, TERMS, options=QUICK, loss=huber)._of_codes(), "of the squared error only"

@@ -15,14 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import GeneratedRegressorWarning, InputError, IsolateWarning, warn_user
 from peerattn.models.base import Encoded, PanelEstimator
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.given_network import check_not_learned, given_network, others_weights
+from peerattn.models.given_network import check_not_learned, given_network, network_period, others_weights
 from peerattn.models.learned import check_effect_labels
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.models.two_stage import PEERS_OUTCOME, two_stage
 from peerattn.network import PeerNetwork
 from peerattn.options import COLUMNS
 from peerattn.panel.design import Design
-from peerattn.panel.effects import effect_codes, effect_labels, effect_parts, estimated_effects, known_effects
+from peerattn.panel.effects import BY, effect_codes, effect_labels, effect_parts, estimated_effects, known_effects
 from peerattn.panel.panel import Panel
 from peerattn.render import Table
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
@@ -56,8 +56,9 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
     effects : sequence of str, default ("period",)
         Effects that are absorbed, by ``pyhdfe``: ``"firm"``, ``"period"``, a column with codes, ``"network"`` (the connected
         parts of a period's network: network effects, Bramoullé, Djebbari and Fortin 2009), or several joined by ``×``:
-        ``"sic×period"``. A code that is absorbed is no characteristic. Without periods in X, or with one period only,
-        ``"period"`` is one constant.
+        ``"sic×period"``. Parts are those of the network as given, whichever of its firms are in X, and named by their first
+        firm: one network for all periods has the same parts in all of them, a dated one other parts at each of its dates. A code
+        that is absorbed is no characteristic. Without periods in X, or with one period only, ``"period"`` is one constant.
     cluster : {"firm", "period", ("firm", "period"), None}, default "firm"
         Standard errors allow dependence within firms, periods or both; None: heteroskedasticity alone. With G clusters t has
         G − 1 degrees of freedom.
@@ -260,7 +261,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
                 known = self._between(section.period, rows, section.peers)
                 peers_y = known @ section.peers.outcomes
             peers_x = W @ rows.x
-            part = sparse.csgraph.connected_components(W)[1]
+            part = self._part(section.period, rows.label)
             parts.append(_Peers(peers_x, W @ peers_x, peers_y, known.sum(axis=1), _some(known), part))
             gram += _gram(W)
         return _Peers(*map(np.concatenate, zip(*parts, strict=True))), gram
@@ -313,6 +314,28 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
             return sparse.csr_array((len(rows), len(peers)))
         return others_weights(self.network_, period, rows.label, peers.label)
 
+    def _part(self, period: LabelsLike, firms: pd.Index) -> np.ndarray:
+        """Return the name of the connected part of a period's network that each firm is in: the part's first firm.
+
+        A dated network's parts have its date in their names, for a part is of one network. A firm that is not in it is alone.
+        """
+        name = firms.to_numpy(dtype=object, copy=True)
+        if self.network_ is None or "network" not in sum(effect_parts(self.effects).values(), ()):
+            return name
+        when, section = self.network_.section(network_period(self.network_, period))
+        # of the whole network, not of the firms of this call: a name must mean the same part in each period and call
+        labels = self.network_.labels
+        i, j, _ = section.edges()
+        links = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(labels), len(labels)))
+        part = sparse.csgraph.connected_components(links, directed=False)[1]
+        first = np.unique(part, return_index=True)[1]
+        at = labels.get_indexer(firms)
+        known = at >= 0
+        name[known] = labels.to_numpy(dtype=object)[first[part[at[known]]]]
+        if self.network_.is_dated:
+            name = np.array([f"{each}{BY}{when}" for each in name], dtype=object)
+        return name
+
     # ------------------------------------------------------------------ prediction
 
     def _attend(self, section: CrossSection) -> tuple[np.ndarray, np.ndarray]:
@@ -321,7 +344,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         some = _some(W)
         own = self.intercept_ + self._fitted(self._own_columns(rows.x))
         if self.effects_:
-            part = sparse.csgraph.connected_components(W)[1]
+            part = self._part(section.period, rows.label)
             groups = self._groups(rows, pd.Index([section.period] * len(rows)), part)
             check_effect_labels(self.effects_, groups)
             own += known_effects(self.effects_, groups)
@@ -346,7 +369,7 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
 class _Peers(NamedTuple):
     """What the peers of each row have: ``W x`` (n, p), ``W² x`` (n, p), ``W y`` (n,), and the sum of their weights (n,).
 
-    ``some``: whether there is a peer (of known outcome, where outcomes are used); ``part``: connected part of the network.
+    ``some``: whether there is a peer (of known outcome, where outcomes are used); ``part``: its connected part of the network.
     """
 
     x: np.ndarray

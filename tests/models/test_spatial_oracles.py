@@ -120,3 +120,112 @@ def test_network_effects_are_the_conditional_estimators_of_lee():
     assert abs(likelihood - BETA) < 0.15 and abs(likelihood - expected[0]) < 3 * error
     without = LinearInMeansRegressor(network=network, effects=()).fit(X, outcome)
     assert without.coef_["peers' outcome"] > 0.7  # the groups' effects taken for peers
+
+
+# ---------------------------------------------------------------- effects of connected parts, parts and firms missing
+
+FIRMS = pd.Index([f"F{k:02d}" for k in range(48)])
+PART = pd.Series(np.arange(48) // 6, FIRMS)  # eight parts of six firms
+
+
+def parts_of_six(seed=0):
+    rng = np.random.default_rng(seed)
+    ring = np.kron(np.eye(8), np.roll(np.eye(6), 1, axis=1))
+    within = np.kron(np.eye(8), 1 - np.eye(6))
+    W = np.maximum(ring, (rng.random((48, 48)) < 0.45) * within)
+    return pd.DataFrame(W / W.sum(axis=1, keepdims=True), FIRMS, FIRMS)
+
+
+def unbalanced(W, seed=0):
+    """Two whole parts and some single firms are missing in each of six periods; rows in any order."""
+    rng = np.random.default_rng(seed)
+    level, frames = 3 * rng.normal(size=8), []
+    for period in range(2001, 2007):
+        gone = np.isin(PART, rng.choice(8, 2, replace=False)) | (rng.random(48) < 0.05)
+        firms = FIRMS[~gone]
+        x = rng.normal(size=len(firms)) + 0.3 * level[PART[firms]]
+        mean = x + level[PART[firms]] + 0.3 * rng.normal(size=len(firms))
+        y = np.linalg.solve(np.eye(len(firms)) - 0.3 * W.loc[firms, firms], mean)
+        index = pd.MultiIndex.from_product([firms, [period]], names=["firm", "period"])
+        frames.append(pd.DataFrame({"size": x, "y": y}, index))
+    panel = pd.concat(frames).sample(frac=1.0, random_state=seed)
+    return panel[["size"]], panel["y"]
+
+
+def assert_same_model(found, by_code, X, X_code, y):
+    pd.testing.assert_series_equal(found.coef_, by_code.coef_, rtol=1e-10)
+    pd.testing.assert_series_equal(found.results_.std_errors, by_code.results_.std_errors, rtol=1e-10)
+    for call in ({}, {"outcomes": y}):
+        np.testing.assert_allclose(found.predict(X, **call), by_code.predict(X_code, **call), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+@pytest.mark.parametrize("by", ["", "×period"])
+@pytest.mark.parametrize("in_network", [FIRMS, FIRMS[::-1]])
+def test_the_parts_of_one_network_are_as_a_code_of_the_firms(in_network, by):
+    W = parts_of_six()
+    X, y = unbalanced(W)
+    X_code = X.assign(part=PART[X.index.get_level_values("firm")].map("part {}".format).to_numpy())
+    network = W.loc[in_network, in_network]
+    found = LinearInMeansRegressor(network=network, effects=("network" + by,)).fit(X, y)
+    by_code = LinearInMeansRegressor(network=network, effects=("part" + by,)).fit(X_code, y)
+    assert_same_model(found, by_code, X, X_code, y)
+    if not by:
+        assert set(found.effects_["network"].index) == set(FIRMS[::6])
+    rows = np.random.default_rng(1).permutation(len(X))
+    again = LinearInMeansRegressor(network=network, effects=("network" + by,)).fit(X.iloc[rows], y.iloc[rows])
+    pd.testing.assert_series_equal(again.coef_, found.coef_, rtol=1e-10)
+    np.testing.assert_allclose(again.predict(X.iloc[rows]), found.predict(X)[rows], atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.SmallCrossSectionWarning")
+def test_predictions_of_whole_parts_do_not_depend_on_which_others_are_in_the_call():
+    W = parts_of_six()
+    X, y = unbalanced(W)
+    model = LinearInMeansRegressor(network=W, effects=("network",)).fit(X, y)
+    firm = X.index.get_level_values("firm")
+    for some in ([3, 4, 5, 6, 7], [6]):
+        kept = PART[firm].isin(some).to_numpy()
+        np.testing.assert_allclose(model.predict(X[kept]), model.predict(X)[kept], atol=1e-10)
+        alone = model.predict(X[kept], outcomes=y[kept])
+        np.testing.assert_allclose(alone, model.predict(X, outcomes=y)[kept], atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+def test_the_parts_of_dated_networks_are_those_of_the_network_in_use():
+    """Two networks, of three periods each; in the later one the first firm of one part is the first of another, too."""
+    W = parts_of_six()
+    moved = FIRMS[np.roll(np.arange(48), 3)]
+    later = W.set_axis(moved, axis=0).set_axis(moved, axis=1)
+    X, y = unbalanced(W)
+    code = [PART[firm] if period < 2004 else 10 + PART.set_axis(moved)[firm] for firm, period in X.index]
+    X_code = X.assign(part=pd.Index(code).map("part {}".format))
+    found = LinearInMeansRegressor(network={2001: W, 2004: later}, effects=("network",)).fit(X, y)
+    by_code = LinearInMeansRegressor(network={2001: W, 2004: later}, effects=("part",)).fit(X_code, y)
+    assert_same_model(found, by_code, X, X_code, y)
+    assert {"F06×2001", "F03×2004"} <= set(found.effects_["network"].index)
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.IsolateWarning")
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.SmallCrossSectionWarning")
+def test_firms_outside_the_panel_connect_and_parts_or_firms_not_in_training_have_the_mean_effect():
+    W = parts_of_six()
+    X, y = unbalanced(W)
+    firm = X.index.get_level_values("firm")
+    joined = W.copy()
+    joined.loc["ABSENT", "F00"] = joined.loc["ABSENT", "F06"] = 1.0  # no firm of X
+    joined = joined.reindex(columns=joined.index).fillna(0.0)
+    seen = PART[firm].to_numpy() < 7
+    model = LinearInMeansRegressor(network=joined, effects=("network",)).fit(X[seen], y[seen])
+    effects = model.effects_["network"]
+    assert set(effects.index) == {"ABSENT", *FIRMS[12:42:6]}
+    # a firm whose peers are all absent is in its part all the same
+    firms = pd.MultiIndex.from_tuples([("F12", 2007), ("NEW", 2007)], names=X.index.names)
+    alone = pd.DataFrame({"size": [1.0, 2.0]}, firms)
+    own = model.intercept_ + model.coef_["size"] * alone["size"] + model.mean_peer_term_
+    np.testing.assert_allclose(model.predict(alone), own + [effects["F12"], 0.0], atol=1e-10)
+    unseen = X[~seen].rename(index=lambda period: period + 10, level="period")
+    predicted = model.predict(unseen)
+    model.effects_ = {}
+    np.testing.assert_array_equal(model.predict(unseen), predicted)

@@ -13,6 +13,7 @@ WEBB = np.sqrt([0.5, 1.0, 1.5])  # six points, ± each
 FEW = 12  # with fewer clusters two signs make too few distinct draws
 CELLS = 20_000_000
 MEAN_DRAWS = 9_999
+ROUNDING = 1e-24  # of a variance, less than which rounding leaves where it is zero
 FARTHEST = 1e3  # standard errors from the mean at which no bound is looked for
 
 
@@ -53,7 +54,7 @@ def wild_cluster_p(
     Returns
     -------
     float
-        NaN where the statistic does not exist.
+        NaN where the statistic does not exist, as with no more clusters than columns of Z.
 
     Notes
     -----
@@ -85,7 +86,10 @@ def wild_cluster_p(
         raise InputError("y, X, Z: expected a number in every row, got missing ones; leave these rows out.")
     R = np.column_stack([X, Z]) * root[:, None]
     R /= np.maximum(np.linalg.norm(R, axis=0), 1e-300)  # the statistic does not depend on units, but its rank would
-    label, cluster = np.unique(cluster, return_inverse=True)
+    # a missing label is one of its own, and labels of several kinds have no order
+    cluster, label = pd.factorize(np.asarray(cluster), use_na_sentinel=False)
+    if Z.shape[1] >= len(label):  # scores sum to zero over clusters: their covariance is singular
+        return float("nan")
     outside = np.linalg.qr(X * root[:, None])[0]
     # residuals of the regression without Z: draws of them obey the null
     rest = root * y - outside @ (outside.T @ (root * y))
@@ -121,7 +125,9 @@ def _wald(y: np.ndarray, R: np.ndarray, A: np.ndarray, tested: slice, cluster: n
     scores = np.stack([sums @ (a[:, None] * residual) for a in A[tested]])
     V = np.einsum("qgb,rgb->bqr", scores, scores)
     out = np.full(draws, np.nan)
-    sound = np.linalg.matrix_rank(V) == q
+    # where each cluster's score is zero, V is rounding of full rank, far below the variance of independent rows
+    alone = np.square(A[tested]) @ np.square(residual)
+    sound = (np.linalg.matrix_rank(V) == q) & (np.einsum("bqq->qb", V) > ROUNDING * alone).all(axis=0)
     solved = np.linalg.solve(V[sound], delta.T[sound][:, :, None])[:, :, 0]
     out[sound] = np.einsum("bq,bq->b", delta.T[sound], solved)
     return out

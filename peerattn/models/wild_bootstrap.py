@@ -126,8 +126,8 @@ def _wald(y: np.ndarray, R: np.ndarray, A: np.ndarray, tested: slice, cluster: n
     V = np.einsum("qgb,rgb->bqr", scores, scores)
     out = np.full(draws, np.nan)
     # where each cluster's score is zero, V is rounding of full rank, far below the variance of independent rows
-    alone = np.square(A[tested]) @ np.square(residual)
-    sound = (np.linalg.matrix_rank(V) == q) & (np.einsum("bqq->qb", V) > ROUNDING * alone).all(axis=0)
+    of_rows = np.square(A[tested]) @ np.square(residual)
+    sound = (np.linalg.matrix_rank(V) == q) & (np.einsum("bqq->qb", V) > ROUNDING * of_rows).all(axis=0)
     solved = np.linalg.solve(V[sound], delta.T[sound][:, :, None])[:, :, 0]
     out[sound] = np.einsum("bq,bq->b", delta.T[sound], solved)
     return out

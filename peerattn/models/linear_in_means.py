@@ -345,8 +345,9 @@ class LinearInMeansRegressor(PanelRegressorMixin, PanelEstimator):
         own = self.intercept_ + self._fitted(self._own_columns(rows.x))
         if self.effects_:
             part = self._part(section.period, rows.label)
-            groups = self._groups(rows, pd.Index([section.period] * len(rows)), part)
-            check_effect_labels(self.effects_, groups)
+            periods = pd.Index([section.period] * len(rows))
+            groups = self._groups(rows, periods, part)
+            check_effect_labels(self.effects_, groups, periods, self.learned_until_)
             own += known_effects(self.effects_, groups)
         peers_x = W @ rows.x
         beta = float(self.coef_.get(PEERS_OUTCOME, 0.0))

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from peerattn.exceptions import InputError, reworded_values
-from peerattn.models.learned import check_effect_labels
+from peerattn.models.learned import check_effect_labels, last_known
 from peerattn.models.mixins import Mixed
 from peerattn.models.panel_forecasters import PanelForecaster
 from peerattn.options import COLUMNS
@@ -99,6 +99,7 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
         X = self.design_.numbers(panel)[known]
         if self.effects and self.estimator is not None:
             raise InputError("effects are absorbed by least squares: leave estimator out, or effects.")
+        self.learned_until_ = last_known(panel)
         groups = self._groups(panel)
         if groups.shape[1]:
             self._absorb(X, y, groups[known])
@@ -138,7 +139,8 @@ class OwnCharacteristicsRegressor(OwnRegressionMixin, PanelForecaster):
         effects = {name: effect for name, effect in self.effects_.items() if name in groups}
         if not effects:
             return own
-        check_effect_labels(effects, groups)
+        if panel.period is not None:
+            check_effect_labels(effects, groups, pd.Index(panel.period), self.learned_until_)
         return own + known_effects(effects, groups)
 
 

@@ -236,3 +236,16 @@ def test_effects_of_codes_are_absorbed_on_rows_without_labels():
     with pytest.warns(LostPeriodWarning):
         both = OwnCharacteristicsRegressor(effects=["firm", "sic"]).fit(X, y)
     assert list(both.effects_) == ["sic"] and both.slopes_["x"] == pytest.approx(slope)
+
+
+@pytest.mark.parametrize("model", [OwnCharacteristicsRegressor, LinearInMeansRegressor])
+@pytest.mark.parametrize("effect", ["period", "sic×period"])
+def test_periods_of_another_type_are_an_error_in_joined_effects_too(model, effect):
+    quarters = pd.period_range("2001Q1", periods=6, freq="Q")
+    index = pd.MultiIndex.from_product([[f"F{k}" for k in range(12)], quarters], names=["firm", "period"])
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=72), "sic": np.tile(["28", "37"], 36)}, index)
+    found = model(effects=(effect,)).fit(X, X["x"] + rng.normal(size=72))
+    found.predict(X)
+    with pytest.raises(InputError, match="cannot be compared with those of fit"):
+        found.predict(X.set_axis(index.set_levels(quarters.to_timestamp(), level=1)))

@@ -138,11 +138,11 @@ def identification(
         squares = (slopes * np.linalg.solve(cov, slopes[..., None])[..., 0]).sum(-1)
         return np.where(sound, stats.f.sf(squares / wald, q, freedom), np.nan)
 
-    # Wald's statistic d'C⁻¹d is critical, c, exactly where C − d d' / c is singular
+    # Wald's statistic d'C⁻¹d is critical, c, exactly where C − d d' / c is singular; where C is, the test may cease to exist
     squares = np.stack([np.outer(gap, gap), -np.outer(gap, step) - np.outer(step, gap), np.outer(step, step)])
-    critical = wald * stats.f.isf(1 - LEVEL, q, freedom)
-    roots = np.r_[_singular_at(parts - squares / critical), _singular_at(parts)]  # at the latter the test may cease to exist
+    roots = np.r_[_singular_at(parts - squares / (wald * stats.f.isf(1 - LEVEL, q, freedom))), _singular_at(parts)]
     ends = np.unique(np.r_[-10 * FAR, roots, 10 * FAR])
+    ends = ends[np.diff(ends, prepend=-np.inf) > 1e-6 * (1 + np.abs(ends))]  # a double root is one, up to rounding
     zero, *between = p(np.r_[-center / unit, (ends[:-1] + ends[1:]) / 2])
     if np.isnan(between).all():
         return Identification(f, np.nan, None, j, j_p, "the covariance of their coefficients is singular")

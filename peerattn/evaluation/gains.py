@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.stats import ttest_1samp
 from peerattn.evaluation.compared import Compared
 from peerattn.evaluation.inference.forecast_tests import MeanTest, mean_error, mean_test, periods_needed
 from peerattn.exceptions import InputError, expect, validate_arguments
-from peerattn.models.wild_bootstrap import WildMean
+from peerattn.models.wild_bootstrap import WildMean, cluster_t
 from peerattn.render import show_label
 
 LEVEL = 0.05
@@ -302,19 +303,22 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
     base = float(((known["outcome"] - known["training_mean"]) ** 2).mean())
     rng = np.random.default_rng(0)
     when = pd.factorize(known["period"], sort=True)[0]
-    clusters: dict[str, np.ndarray] = {}
-    if periods < periods_needed(compared.horizon):
-        clusters = _clusters(compared, known)
+    groups = [when]  # sums of periods are tested, and with few of them those of clusters, too
+    sizes = [np.ones(when.max() + 1)]
+    over_time = periods >= periods_needed(compared.horizon)
+    if not over_time:
+        clusters = list(_clusters(compared, known).values())
         if not clusters:
             return None
+        groups += clusters
+        sizes += [np.bincount(number) for number in clusters]
 
-    def is_found(gains: np.ndarray) -> bool:
-        series = np.bincount(when, gains)
-        if not clusters:
-            return _is_above(mean_test(series, compared.horizon))
-        sums = [(np.bincount(number, gains), np.bincount(number)) for number in clusters.values()]
-        p_values = [_upper_p(*each) for each in [*sums, (series, np.ones(len(series)))]]
-        return max(p_values) < LEVEL
+    def is_found(share: float, parts: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+        sums = [np.sqrt(share) * cross + share * square for cross, square in parts]
+        if over_time:
+            return _is_above(mean_test(sums[0], compared.horizon))
+        p_values = [student.sf(cluster_t(*each), len(each[1]) - 1) for each in zip(sums, sizes, strict=True)]
+        return bool(max(p_values) < LEVEL)
 
     least = []
     for _ in range(PLANTED):
@@ -324,18 +328,11 @@ def smallest_gain(compared: Compared, control: str) -> float | None:
         if spread <= 0:
             return None
         planted *= np.sqrt(base / spread)
-        gains = [2 * np.sqrt(share) * noise * planted + share * planted**2 for share in SHARES]
-        least.append(bisect_left(gains, True, key=is_found))
+        # the gain of a share is linear in its root and itself, so that rows are added up once
+        parts = [(np.bincount(g, 2 * noise * planted), np.bincount(g, planted**2)) for g in groups]
+        least.append(bisect_left(SHARES, True, key=partial(is_found, parts=parts)))
     enough = int(np.quantile(least, POWER, method="inverted_cdf"))
     return (*SHARES, np.inf)[enough]
-
-
-def _upper_p(total: np.ndarray, size: np.ndarray) -> float:
-    """Return the p-value, by Student's t of clusters of these sums and sizes, against means above zero."""
-    mean = total.sum() / size.sum()
-    n = len(total)
-    error = np.linalg.norm(total - mean * size) / size.sum() * np.sqrt(n / (n - 1))
-    return float(student.sf(mean / error, n - 1))
 
 
 def _planted(X: np.ndarray, when: np.ndarray, rng: np.random.Generator) -> np.ndarray:

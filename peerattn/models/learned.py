@@ -8,7 +8,7 @@ import pandas as pd
 
 from peerattn import exceptions
 from peerattn.models.cross_section import check_same_kind
-from peerattn.panel.effects import BY
+from peerattn.panel.effects import effect_parts
 from peerattn.panel.gate import warn_of_lost_labels
 from peerattn.panel.knowledge import Knowledge
 from peerattn.panel.panel import Panel
@@ -113,10 +113,10 @@ def clipped(observed: np.ndarray, bounds: tuple[float, float], unit: tuple[float
 
 def check_effect_labels(effects: Mapping[str, pd.Series], groups: pd.DataFrame, periods: pd.Index, learned_until: Any) -> None:
     """Raise where firms or periods of a call are of another type than those of fit: no effect would be found."""
-    for name, effect in effects.items():
+    for name, parts in effect_parts(list(effects)).items():
         if name == "firm":
-            check_same_kind(effect.index, pd.Index(groups[name]))
-        elif "period" in name.split(BY) and not pd.isna(learned_until):
+            check_same_kind(effects[name].index, pd.Index(groups[name]))
+        elif "period" in parts and not pd.isna(learned_until):
             check_comparable(periods, pd.Index([learned_until]))
 
 

@@ -13,7 +13,7 @@ WEBB = np.sqrt([0.5, 1.0, 1.5])  # six points, ± each
 FEW = 12  # with fewer clusters two signs make too few distinct draws
 CELLS = 20_000_000
 MEAN_DRAWS = 9_999
-ROUNDING = 1e-24  # of a variance, less than which rounding leaves where it is zero
+ZERO_VARIANCE = 1e-24  # of that of independent rows: less is what rounding leaves of none
 FARTHEST = 1e3  # standard errors from the mean at which no bound is looked for
 
 
@@ -127,10 +127,17 @@ def _wald(y: np.ndarray, R: np.ndarray, A: np.ndarray, tested: slice, cluster: n
     out = np.full(draws, np.nan)
     # where each cluster's score is zero, V is rounding of full rank, far below the variance of independent rows
     of_rows = np.square(A[tested]) @ np.square(residual)
-    sound = (np.linalg.matrix_rank(V) == q) & (np.einsum("bqq->qb", V) > ROUNDING * of_rows).all(axis=0)
+    sound = (np.linalg.matrix_rank(V) == q) & (np.einsum("bqq->qb", V) > ZERO_VARIANCE * of_rows).all(axis=0)
     solved = np.linalg.solve(V[sound], delta.T[sound][:, :, None])[:, :, 0]
     out[sound] = np.einsum("bq,bq->b", delta.T[sound], solved)
     return out
+
+
+def cluster_t(total: np.ndarray, size: np.ndarray) -> float:
+    """Return the t of the mean of a variable with these sums and numbers of rows of its clusters, (G,) each."""
+    n = len(size)
+    mean = total.sum() / size.sum()
+    return float(total.sum() / np.linalg.norm(total - size * mean) * np.sqrt((n - 1) / n))
 
 
 class WildMean:
@@ -177,7 +184,7 @@ class WildMean:
         # of each draw the coefficients of the polynomials
         self._sums = (eta @ np.column_stack([rest, n, rest * n, n**2])).T
         self._squares = (eta**2 @ np.column_stack([rest**2, rest * n, n**2])).T
-        self.t = float(self._N * self._mean / self._root * np.sqrt((len(n) - 1) / len(n)))
+        self.t = cluster_t(total, n)
         self.p = self._p(-self._mean)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:

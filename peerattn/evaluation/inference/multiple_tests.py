@@ -103,5 +103,5 @@ def _least_p(losses: pd.DataFrame, name: str, horizon: int) -> float:
             gains.append(gain)
     tests = [mean_test(gain, horizon) for gain in gains[1:]]
     # a gain that is the same in every period has no variance, and no p: t is infinite
-    p = [test.upper_p or float(test.mean < 0) for test in tests]
+    p = [float(test.mean < 0) if test.upper_p is None else test.upper_p for test in tests]
     return min([1.0, *(len(tests) * each for each in p)])

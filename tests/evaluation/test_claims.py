@@ -21,7 +21,7 @@ from peerattn.evaluation.gains import HALF, PLANTED, _planted, concentration_of,
 from peerattn.evaluation.inference.forecast_tests import mean_test
 from peerattn.evaluation.running.entries import STACK_WITHOUT
 from peerattn.evaluation.running.fitting import STACK, Failure
-from peerattn.evaluation.running.nested import exchanged
+from peerattn.evaluation.running.nested import exchanged, explained
 from peerattn.evaluation.sample import PanelFacts
 from peerattn.exceptions import InputError
 from peerattn.models import PeerAttentionRegressor, StackedPeerRegressor
@@ -515,8 +515,8 @@ def test_the_placebo_keeps_own_fits_and_periods_and_breaks_the_rest(tmp_path):
     X = pd.DataFrame({"size": rng.normal(size=240)}, index)
     shock = rng.normal(size=12)[index.get_level_values(1) - 2000]
     y = (3 * X["size"] + 2 * shock + rng.normal(size=240)).rename("roa")
-    panel = as_panel(X, y)
-    changed = exchanged(panel, np.random.default_rng(1)).sorted()
+    panel = as_panel(X, y).sorted()
+    changed = exchanged(panel, explained(panel), np.random.default_rng(1)).sorted()
     before, after = panel.sorted().y, changed.y
     np.testing.assert_allclose(before.groupby(level=1).mean(), after.groupby(level=1).mean())
     assert np.corrcoef(X["size"].reindex(after.index), after)[0, 1] > 0.6
@@ -540,7 +540,7 @@ def test_firms_of_small_industries_do_not_keep_their_outcomes_in_a_placebo():
     X = pd.DataFrame({"size": rng.normal(size=240), "sic": np.where(large, "0100", (2000 + firm).astype(str))}, index)
     y = pd.Series(rng.normal(size=240) + 50 * large, index, name="roa")
     panel = as_panel(X, y, industry="sic").sorted()
-    after = exchanged(panel, np.random.default_rng(1)).sorted().y
+    after = exchanged(panel, explained(panel), np.random.default_rng(1)).sorted().y
     assert np.isclose(after, panel.y, atol=1e-6).mean() < 0.15
     mean = panel.y.groupby(level="period").mean()
     # the large industry keeps what its firms share

@@ -67,17 +67,20 @@ def decomposition_of(
     return Nested(without_peers, stack=stack.name, steps=pd.DataFrame(steps[stack.name], columns=STEPS))
 
 
-def exchanged(panel: Panel, rng: np.random.Generator) -> Panel:
+def explained(panel: Panel) -> np.ndarray:
+    """Return what each firm's own characteristics and past explain of a sorted panel's outcomes, (n,)."""
+    return np.asarray(OwnHistoryRegressor().fit(panel).predict(panel.with_outcomes(None)))
+
+
+def exchanged(panel: Panel, own: np.ndarray, rng: np.random.Generator) -> Panel:
     r"""Return the panel with the unexplained part of its outcomes exchanged between the firms of a period.
 
     .. math:: y^*_{it} = o_{it} + (y_{\pi_t(i) t} - o_{\pi_t(i) t})
 
-    o what the firm's own characteristics and past explain (:class:`~peerattn.models.OwnHistoryRegressor`), :math:`\pi_t` a random
+    o what the firm's own characteristics and past explain (``own``, by :func:`explained`), :math:`\pi_t` a random
     permutation of the firms of known outcome. An industry with outcomes of five firms in the period keeps its shock: its firms
     are exchanged among themselves. Firms of smaller ones, which would mostly keep their own outcomes, are among all of these.
     """
-    panel = panel.sorted()
-    own = np.asarray(OwnHistoryRegressor().fit(panel).predict(panel.with_outcomes(None)))
     left = panel.y.to_numpy() - own
     known = np.flatnonzero(np.isfinite(left))
     period = pd.factorize(panel.period[known])[0]
@@ -97,9 +100,10 @@ def placebo_gains(stack: Entry, panel: Panel, folds: Folds, n: int, how: How) ->
     A draw in which it fails is left out.
     """
     rng = np.random.default_rng(0)
+    own = explained(panel)
     gains = []
     for k in range(n):
-        drawn = exchanged(panel, rng)
+        drawn = exchanged(panel, own, rng)
         # no network of it is shown
         refit = replace(stack, name=f"{stack.name}, placebo {k + 1} of {n}", control=True)
         results = fit_all([refit], drawn, folds, how._replace(kept=FoldStore(how.kept.folder, panel_digest(drawn))))

@@ -6,6 +6,7 @@ from peerattn.models.base import PanelEstimator
 from peerattn.models.covariance_regressor import CovariancePeerRegressor
 from peerattn.models.forecasters import make_model, model_names
 from peerattn.models.given_network import PrecomputedPeerRegressor
+from peerattn.models.identification import Identification
 from peerattn.models.industry import IndustryMedianRegressor, IndustryPeerRegressor
 from peerattn.models.kernel.estimator import NadarayaWatsonRegressor
 from peerattn.models.learners.heads.search_profile import SearchProfile
@@ -23,7 +24,7 @@ from peerattn.models.ridge import CrossSectionalRidge
 from peerattn.models.split_sample import split_sample
 from peerattn.models.stacked import StackedPeerRegressor
 from peerattn.models.transformer import PeerTransformerRegressor
-from peerattn.models.two_stage import Identification, TwoStage
+from peerattn.models.two_stage import TwoStage
 from peerattn.models.wild_bootstrap import wild_cluster_p
 
 __all__ = [

@@ -1,164 +1,22 @@
 """Two-stage least squares by ``linearmodels``: absorbed effects, clustered errors, and how well instruments identify."""
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg, stats
+from scipy import stats
 
 from peerattn.exceptions import InputError, extra
+from peerattn.models.identification import Identification, identification
 from peerattn.models.wild_bootstrap import wild_cluster_p
 from peerattn.panel.effects import DEPENDENT, degrees_of, independent_columns, integers, net_of
 from peerattn.render import Regression
 
 FEW_CLUSTERS = 50
 PEERS_OUTCOME = "peers' outcome"
-LEVEL = 0.95
-FAR = 1e8  # standard errors away: a value that stands for infinity
-SINGULAR = 1e-12  # least eigenvalue of a covariance over its largest
 SUMMED = 1e-14  # of a column's size, more than sums over many peers lose
-
-
-@dataclass(frozen=True)
-class Identification:
-    """What is known of one instrumented coefficient.
-
-    Attributes
-    ----------
-    effective_f : float
-        Of the excluded instruments (Montiel Olea and Pflueger 2013), ``π'π / tr(V)``; below 10 they are weak.
-    ar_p : float
-        Anderson and Rubin's test that the coefficient is zero, valid with weak instruments: for q instruments and G clusters (of
-        the smaller number) Hotelling's, ``Wald · (G − q) / (q (G − 1)) ~ F(q, G − q)``. NaN with q ≥ G: there is no test.
-    ar_set : tuple of (float, float) or None
-        95 % confidence set from that test, as intervals; infinite ends where weak instruments do not bound it, none where every
-        value is rejected (the instruments contradict each other). None without a test.
-    j, j_p : float or None
-        Hansen's J of the overidentifying restrictions, by two-step GMM, and its p value, χ²(q − 1); a small one suggests that the
-        instruments contradict each other. None with as many instruments as endogenous columns, or with no more clusters than
-        moments, or two kinds of them.
-    untested : str
-        Why there is no Anderson–Rubin test.
-    """
-
-    effective_f: float
-    ar_p: float
-    ar_set: tuple[tuple[float, float], ...] | None
-    j: float | None
-    j_p: float | None
-    untested: str = ""
-
-    def figures(self) -> dict[str, object]:
-        """Return the figures below the coefficients in a paper's table."""
-        found: dict[str, object] = {"Effective F": self.effective_f, "Anderson–Rubin p": self.ar_p}
-        if self.j_p is not None:
-            found["Hansen J p"] = self.j_p
-        return found
-
-    def wording(self) -> str:
-        """Return the tests in words.
-
-        >>> Identification(4.0, 0.03, ((-np.inf, 0.1), (0.5, np.inf)), None, None).wording()
-        'effective first-stage F 4.0 (weak: below 10), Anderson–Rubin p 0.030, 95 % set (−∞, 0.1] ∪ [0.5, ∞).'
-        """
-        words = f"effective first-stage F {self.effective_f:.1f}" + " (weak: below 10)" * (self.effective_f < 10)
-        if self.ar_set is None:
-            words += f", no Anderson–Rubin test or set ({self.untested})"
-        else:
-            words += f", Anderson–Rubin p {self.ar_p:.3f}, 95 % set ".replace("nan", "n/a")
-            words += " ∪ ".join(map(_interval, self.ar_set)) or "empty"
-        if self.j is not None:
-            words += f"; Hansen J {self.j:.2f}, p {self.j_p:.3f}"
-        return f"{words}."
-
-
-def _interval(ends: tuple[float, float]) -> str:
-    low, high = ends
-    return f"[{low:.3g}, {high:.3g}]".replace("-", "−").replace("[−inf", "(−∞").replace("inf]", "∞)")
-
-
-def identification(
-    y: np.ndarray, endogenous: np.ndarray, X: np.ndarray, Z: np.ndarray, weight: np.ndarray,
-    config: dict[str, Any], scale: float = 1.0,
-) -> Identification:  # fmt: skip
-    """Return the tests of one endogenous column with excluded instruments Z (n, q), orthonormal and net of X and effects.
-
-    ``config`` is what linearmodels' ``fit`` takes for the covariance; ``scale`` brings the coefficient to its units.
-
-    References
-    ----------
-    Anderson, T. W. and Rubin, H. (1949), Annals of Mathematical Statistics 20(1). Hansen, L. P. (1982), Econometrica 50(4).
-    Montiel Olea, J. L. and Pflueger, C. (2013), Journal of Business & Economic Statistics 31(3).
-    """
-    k, q = X.shape[1], Z.shape[1]
-    rows = len(y) - k - q - config.get("extra_df", 0)
-    config = config | {"debiased": config["debiased"] and rows > 0}
-    iv = extra("linearmodels.iv", "regressions", "A test of identification")
-
-    def reduced(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the coefficients on Z of a regression on X and Z, and their covariance."""
-        fit = iv.IV2SLS(target, np.column_stack([X, Z]), None, None, weights=weight).fit(**config)
-        return np.asarray(fit.params)[k:], np.asarray(fit.cov)[k:, k:]
-
-    first, V = reduced(endogenous)
-    strength = float(first @ first)
-    f = strength / float(np.trace(V)) if np.trace(V) > 0 else np.inf
-    clustered = "clusters" in config  # without them each row is one of its own
-    groups = np.asarray(config.get("clusters", np.arange(len(y)))).reshape(len(y), -1)
-    n_groups = min(len(np.unique(column)) for column in groups.T)
-    j = j_p = None
-    if q > 1 and groups.shape[1] == 1 and n_groups - clustered > k + q:
-        moments: dict[str, Any] = {"clusters": groups[:, 0]} if clustered else {}
-        with suppress(ValueError):  # moments of few effective clusters have no weight matrix
-            kind = "clustered" if clustered else "robust"
-            test = iv.IVGMM(y, X, endogenous, Z, weights=weight, weight_type=kind, **moments).fit().j_stat
-            j, j_p = float(test.stat), float(test.pval)
-    if rows < 1 or (clustered and n_groups <= q):
-        few = "no more rows than coefficients" if rows < 1 else "no more clusters than instruments"
-        return Identification(f, np.nan, None, j, j_p, few)
-    # Wald's statistic / wald ~ F(q, freedom); with clusters Hotelling's T²
-    freedom, wald = (n_groups - q, q * (n_groups - 1) / (n_groups - q)) if clustered else (rows, q)
-    # around the estimate, in units of its standard error, roots keep their digits; with weak instruments it may lie anywhere
-    center = float(first @ reduced(y)[0]) / strength if f >= 10 and strength else 0.0
-    gap, C = reduced(y - center * endogenous)
-    unit = float(np.sqrt(abs(np.trace(C)) / max(strength + abs(np.trace(V)), 1e-300))) or 1.0
-    (_, plus), (_, minus) = (reduced(y - (center + t * unit) * endogenous) for t in (1, -1))
-    step = unit * first
-    parts = np.stack([C, (plus - minus) / 2, unit**2 * V])  # the covariance of gap − t · step is quadratic in t
-
-    def p(t: np.ndarray) -> np.ndarray:
-        slopes = gap - t[:, None] * step
-        cov = np.tensordot(t[:, None] ** np.arange(3), parts, 1)
-        least, most = np.linalg.eigvalsh(cov)[:, [0, -1]].T
-        sound = least > SINGULAR * most
-        cov[~sound] = np.eye(q)
-        squares = (slopes * np.linalg.solve(cov, slopes[..., None])[..., 0]).sum(-1)
-        return np.where(sound, stats.f.sf(squares / wald, q, freedom), np.nan)
-
-    # Wald's statistic d'C⁻¹d is critical, c, exactly where C − d d' / c is singular; where C is, the test may cease to exist
-    squares = np.stack([np.outer(gap, gap), -np.outer(gap, step) - np.outer(step, gap), np.outer(step, step)])
-    roots = np.r_[_singular_at(parts - squares / (wald * stats.f.isf(1 - LEVEL, q, freedom))), _singular_at(parts)]
-    ends = np.unique(np.r_[-10 * FAR, roots, 10 * FAR])
-    ends = ends[np.diff(ends, prepend=-np.inf) > 1e-6 * (1 + np.abs(ends))]  # a double root is one, up to rounding
-    zero, *between = p(np.r_[-center / unit, (ends[:-1] + ends[1:]) / 2])
-    if np.isnan(between).all():
-        return Identification(f, np.nan, None, j, j_p, "the covariance of their coefficients is singular")
-    kept = ~(np.array(between) < 1 - LEVEL)  # without a test no value is rejected
-    edges = np.flatnonzero(np.diff(np.r_[False, kept, False].astype(int))).reshape(-1, 2)
-    ends = (center + unit * np.r_[-np.inf, ends[1:-1], np.inf]) * scale
-    intervals = np.sort(np.sort(ends[edges]), axis=0)  # scale may be negative
-    return Identification(f, float(zero), tuple((float(low), float(high)) for low, high in intervals), j, j_p)
-
-
-def _singular_at(parts: np.ndarray) -> np.ndarray:
-    """Return the t, of complex ones the real part, at which ``parts[0] + t · parts[1] + t² · parts[2]`` is singular."""
-    constant, linear, square = parts / (np.trace(parts[0]) or 1.0)
-    one, zero = np.eye(len(square)), np.zeros_like(square)
-    roots = linalg.eigvals(np.block([[zero, one], [-constant, -linear]]), np.block([[one, zero], [zero, square]])).real
-    return np.asarray(roots[np.abs(roots) < FAR])
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -351,10 +209,17 @@ class _Equation:
 
 
 def two_stage(
-    y: np.ndarray, exogenous: pd.DataFrame, endogenous: np.ndarray | None = None, instruments: pd.DataFrame | None = None, *,
-    weight: np.ndarray | None = None, effects: pd.DataFrame | None = None, clusters: pd.DataFrame | None = None,
-    n_bootstrap: int = 0, random_state: int = 0,
-) -> TwoStage:  # fmt: skip
+    y: np.ndarray,
+    exogenous: pd.DataFrame,
+    endogenous: np.ndarray | None = None,
+    instruments: pd.DataFrame | None = None,
+    *,
+    weight: np.ndarray | None = None,
+    effects: pd.DataFrame | None = None,
+    clusters: pd.DataFrame | None = None,
+    n_bootstrap: int = 0,
+    random_state: int = 0,
+) -> TwoStage:
     """Estimate by two-stage least squares (ordinary where nothing is endogenous).
 
     ``β = (X'P_Z X)⁻¹ X'P_Z y`` with ``Z`` the exogenous columns and the instruments, all net of ``effects``. Dependent columns
@@ -389,8 +254,9 @@ def two_stage(
     if n_bootstrap:
         drawn = eq.bootstrapped(config["clusters"][:, 0], n_draws=n_bootstrap, random_state=random_state)
         p = np.where(np.isnan(drawn), p, drawn)
-    scale = float(eq.back[-1, -1])
-    found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, weight, config, scale) if eq.Z.shape[1] else None
+    found = None
+    if eq.Z.shape[1]:
+        found = identification(eq.target, eq.W[:, 0], eq.X, eq.Z, weight, config, float(eq.back[-1, -1]))
     series = partial(pd.Series, index=eq.columns)
     return TwoStage(
         params=series(params), std_errors=series(errors), pvalues=series(p), cov=pd.DataFrame(cov, eq.columns, eq.columns),

@@ -150,7 +150,7 @@ class Simulate(o.Output):
     truth
         What determines the peers of a firm.
     missing_share : SHARE
-        Share of characteristics that is missing.
+        Share of rows (a firm in a period) that is absent.
     seed : N
         Random state of everything random. [default: 0]
     out : FILE

@@ -25,7 +25,7 @@ class Rows:
     x : ndarray (n, p)
         Encoded characteristics.
     codes : ndarray (n, c)
-        Codes, as integers or as strings.
+        Codes, as integers (from 1; 0 unknown, below 0 levels without training rows) or as strings.
     y : ndarray (n,) or None
         Outcomes; NaN = unknown.
     weight : ndarray (n,) or None
@@ -60,6 +60,11 @@ class Rows:
         """The outcomes of rows that have some, (n,); NaN = unknown."""
         assert self.y is not None
         return self.y
+
+    @property
+    def levels(self) -> np.ndarray:
+        """Codes as numbers of levels of training, (n, c); 0 of all others."""
+        return np.maximum(self.codes, 0)
 
     @property
     def loss_weights(self) -> np.ndarray:

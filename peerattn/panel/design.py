@@ -183,11 +183,8 @@ class Design:
         return np.concatenate([scaled, indicators], axis=1)
 
     def integers(self, panel: Panel) -> np.ndarray:
-        """Return each code as the number of its level, from 1; 0 = unknown or never seen, (n, c)."""
-        columns = [
-            pd.Index(levels, dtype=object).get_indexer(pd.Index(panel.codes[name].astype(object))) + 1
-            for name, levels in self.levels.items()
-        ]
+        """Return each code as the number of its level, from 1; 0 = unknown, below: a level without training rows, (n, c)."""
+        columns = [_level_numbers(panel.codes[name].astype(object), levels) for name, levels in self.levels.items()]
         return np.array(columns, dtype=np.int64).reshape(len(columns), len(panel)).T
 
     def filled(self, panel: Panel) -> np.ndarray:
@@ -205,6 +202,15 @@ class Design:
             medians = gaps.groupby(panel.period.to_numpy()).transform("median").to_numpy()
             fill[:, columns] = np.where(np.isnan(medians), fill[:, columns], medians)
         return np.where(missing, fill, values)
+
+
+def _level_numbers(labels: pd.Series, levels: Sequence[str]) -> np.ndarray:
+    """Return the number of each label's level; of a new one a negative number that is the same in every call."""
+    number = pd.Index(list(levels), dtype=object).get_indexer(pd.Index(labels)) + 1
+    new = (number == 0) & labels.notna().to_numpy()
+    # 62 bits of a hash: firms of one new industry are known to be of one, in whatever call they come
+    number[new] = -1 - (pd.util.hash_array(labels[new].to_numpy(dtype=object)) >> np.uint64(2)).astype(np.int64)
+    return number
 
 
 def one_hot(integers: np.ndarray, levels: dict[Any, tuple[str, ...]]) -> np.ndarray:

@@ -190,7 +190,11 @@ def _step_of_dates(dates: pd.DatetimeIndex, frequency: str | None = None) -> pd.
         return pd.tseries.frequencies.to_offset(found)
     # the same day of every month, quarter or year has no name among the frequencies
     months = np.diff(12 * dates.year.to_numpy() + dates.month.to_numpy())
-    offset = pd.DateOffset(months=int(months[0])) if len(months) and months[0] > 0 else None
+    offset: pd.offsets.BaseOffset | None = None
+    if len(months) and months[0] > 0:
+        offset = pd.DateOffset(months=int(months[0]))
+        if dates.is_month_end.all():
+            offset = pd.offsets.MonthEnd(int(months[0]))
     if offset is not None and dates.equals(pd.date_range(dates[0], periods=len(dates), freq=offset)):
         return offset
     steps = np.diff(dates.asi8)

@@ -194,8 +194,9 @@ class BytePairTokenizer(Tokenizer):
 
     Notes
     -----
-    Words are separated by spaces. Ties go to the lexicographically largest pair. A merge touches only the distinct
-    words that hold the pair, so that the cost is that of the merges made, not of the text times their number.
+    Words are separated by spaces; one that ends in ``@@`` is joined to the next by ``decode``. Ties go to the lexicographically
+    largest pair. A merge touches only the distinct words that hold the pair, so that the cost is that of the merges made, not of
+    the text times their number.
 
     References
     ----------

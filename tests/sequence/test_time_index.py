@@ -65,6 +65,14 @@ def test_the_labels_that_follow_are_those_of_the_longer_series(labels, kept):
     assert later_labels(before[:9], 1)[0] == labels[9]
 
 
+@pytest.mark.parametrize("last", ["2024-02-29", "2024-06-30"])
+@pytest.mark.parametrize("months", [1, 3])
+def test_two_ends_of_months_are_followed_by_ends(last, months):
+    ends = pd.date_range(end=last, periods=2, freq=pd.offsets.MonthEnd(months))
+    expected = pd.date_range(last, periods=4, freq=pd.offsets.MonthEnd(months))[1:]
+    assert later_labels(pd.DatetimeIndex(ends.to_list()), 3).tolist() == expected.tolist()
+
+
 def test_a_week_of_a_series_of_business_days_is_followed_by_a_monday():
     days = pd.bdate_range("2024-01-01", periods=60)
     wave = pd.Series(np.sin(np.arange(60)), days)

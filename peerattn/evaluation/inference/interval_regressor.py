@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from peerattn.exceptions import InputError, check_at_least, check_names, expect
 from peerattn.models.base import PanelEstimator
 from peerattn.panel import Knowledge, Panel, PanelEncoder, as_panel
+from peerattn.panel.knowledge import dated_by_horizon
 from peerattn.types import LabelsLike, OutcomesLike, PanelLike
 
 _FIFTHS = 5
@@ -201,6 +202,8 @@ class IntervalRegressor(RegressorMixin, BaseEstimator):
     def _read(self, X: PanelLike, y: OutcomesLike = None) -> Panel:
         panel = as_panel(X, y, firm=self.firm, period=self.period)
         expect(panel.dated, "X", f"{self.period!r}, as intervals are calibrated on periods", "rows without it")
+        if getattr(self.estimator, "reads_outcomes", False):  # of earlier periods those that are known by then
+            panel = dated_by_horizon(panel, "nowcast", self.horizon)
         return panel
 
 

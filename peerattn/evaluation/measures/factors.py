@@ -1,12 +1,13 @@
 """Factor returns, dated as the outcomes are: which row of a factor file belongs to which tested period."""
 
 import re
+import warnings
 from numbers import Integral
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, expect
+from peerattn.exceptions import InputError, PeerAttnWarning, expect
 from peerattn.panel import Panel
 from peerattn.panel.time_order import span_of
 from peerattn.render import show_label
@@ -23,15 +24,15 @@ def periods_per_year(periods: pd.Index) -> float | None:
     (12.0, 1.0)
     >>> periods_per_year(pd.Index(["2012-01", "2012-02"])), periods_per_year(pd.Index([20120131, 20120229]))
     (12.0, 12.0)
-    >>> periods_per_year(pd.period_range("2001Q1", periods=4, freq="Q"))
-    4.0
+    >>> periods_per_year(pd.period_range("2001Q1", periods=4, freq="Q")), periods_per_year(pd.bdate_range("2001", periods=9))
+    (4.0, 252.0)
     """
     spans = [span_of(label) for label in periods]
     if len(spans) < 2 or None in spans:
         return None
     starts = pd.DatetimeIndex([span.start_time for span in spans if span is not None])
     years = float(np.median(np.diff(starts.to_numpy()) / np.timedelta64(1, "D"))) / 365.25
-    return next((float(n) for n in (252, 52, 12, 4, 2, 1) if 0.7 < years * n < 1.5), None)
+    return next((float(n) for n in (252, 52, 12, 4, 2, 1) if 0.68 < years * n < 1.5), None)  # of 365 days 252 are business days
 
 
 def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None) -> pd.DataFrame:
@@ -84,6 +85,7 @@ def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: 
         ends = f"{show_label(factors.index[0])} is not read as a period such as {show_label(calendar[0])}"
         raise InputError(f"factors{source}: {ends}: {error}.") from error
     table = table.sort_index()
+    _check_span(calendar, table.index, outcome_horizon)
     twice = table.index[table.index.duplicated()].map(show_label)
     expect(twice.empty, f"factors{source}", "one row for each period", f"{', '.join(twice[:1])} more than once")
     steps = _later(calendar, table.index, outcome_horizon) if outcome_horizon else [calendar]
@@ -127,6 +129,18 @@ def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
         such = f"labels such as {show_label(calendar[0])} cannot be counted on; convert them to dates, or pass factors of the"
         raise InputError(f"outcome_horizon={horizon}: {such} time in which outcomes are realised, with outcome_horizon=0.")
     return [calendar + k for k in range(1, horizon + 1)]
+
+
+def _check_span(calendar: pd.Index, dates: pd.Index, horizon: int) -> None:
+    """Warn where the panel's dates are much farther apart than the rows of the factors that are matched to an outcome reach."""
+    if not (isinstance(calendar, pd.PeriodIndex) and calendar.freqstr == "D" and min(calendar.nunique(), dates.nunique()) > 1):
+        return
+    days = [each.unique().sort_values().astype(np.int64) for each in (calendar, dates)]
+    apart, step = (float(np.median(np.diff(each))) for each in days)
+    if step * max(horizon, 1) < apart / 2:
+        got = f"factors: periods of the panel are {apart:g} days apart, rows of the factors {step:g}"
+        remedy = "If outcomes are realised over more, compound the factors first, or count outcome_horizon in their rows"
+        warnings.warn(f"{got}, of which {max(horizon, 1)} is matched to an outcome. {remedy}.", PeerAttnWarning, stacklevel=4)
 
 
 def _check_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:

@@ -136,9 +136,9 @@ def quantile_portfolios(
     Raises
     ------
     InputError
-        For arrays of different length, a firm that is missing or occurs twice in a period, infinite outcomes or such below −1
-        (per cent?), bad weights, fewer than two portfolios, no period in which both end portfolios have a return, or factors that
-        are collinear or do not cover the periods in which the outcomes are realised.
+        For arrays of different length, a firm that is missing or occurs twice in a period, infinite outcomes, bad weights, fewer
+        than two portfolios, no period in which both end portfolios have a return, or factors that are collinear or do not cover
+        the periods in which the outcomes are realised.
 
     Notes
     -----

@@ -124,7 +124,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         Width of query and key, the rank of the scores; at most the number of characteristics.
     scale : {"standard", "rank", None}, default "standard"
         "standard": the training rows' mean and standard deviation; "rank": ranks from −1 to 1 within each period of the call
-        (on arrays, within the training distribution). Heads use values of at most 4 standard deviations.
+        (on arrays, within the training distribution). Learned heads use values of at most 4 standard deviations.
     codes : sequence of str, default ()
         Columns that are codes; columns of dtype category or string are codes in any case. In heads each is used as a learned
         embedding, with a row for "unknown".
@@ -133,9 +133,10 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         outcome; a number between 0 and 1 is the quantile of a pinball loss.
     kappa : float or None, default 1.0
         Twice this many standard errors are what the score of the heads must exceed. None: the heads are used in full, untested;
-        in a panel with codes they give way to equal weights on the firms of one level, whose values are of least squares, unless
-        they predict held-out periods clearly, or these reject the equal weights (squared error, one layer, no ``prior``). In a
-        forecast what they add to a period's mean has a weight from held-out periods all the same.
+        with codes or a ``prior`` they give way to equal weights on the firms of one level, or on those that the prior relates,
+        whose values are of least squares, unless they predict held-out periods clearly, or these reject the equal weights
+        (squared error, one layer). In a forecast what they add to a period's mean has a weight from held-out periods all the
+        same.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str, default "firm", "period"

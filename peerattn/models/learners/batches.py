@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection, Rows
-from peerattn.models.learners.linear import CLIP, stacked_rows
+from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.priors import NO_TERMS, PairTerms
 
 NO_PEER = -math.inf
@@ -66,12 +66,10 @@ class RowTensors:
         def one(values: np.ndarray, kind: torch.dtype = dtype) -> Tensor:
             return torch.as_tensor(values, dtype=kind, device=device)[None]
 
-        # characteristics count for at most ``CLIP``, so that no outlier carries a head
-        x = one(rows.x.clip(-CLIP, CLIP))
         y = None if rows.y is None else one(np.nan_to_num(rows.y))
         counts = (one(rows.counts).log(), one(copies).log())
-        codes, numbers = (one(values, torch.int64) for values in (rows.codes, identity))
-        return cls(x, codes, y, numbers, *counts, one(may_be_attended, torch.bool))
+        codes, numbers = (one(values, torch.int64) for values in (rows.levels, identity))
+        return cls(one(rows.x), codes, y, numbers, *counts, one(may_be_attended, torch.bool))
 
     @property
     def outcomes(self) -> Tensor:

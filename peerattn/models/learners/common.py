@@ -73,7 +73,7 @@ class CodeShocks:
 
 def effect_levels(rows: Rows, effects: Sequence[tuple[int, ...]], bases: Sequence[int]) -> np.ndarray:
     """Return the level of every row in each effect, (n, effects); 0 where a code is unknown."""
-    levels = [np.ravel_multi_index(tuple(rows.codes[:, codes].T), [bases[code] for code in codes]) for codes in effects]
+    levels = [np.ravel_multi_index(tuple(rows.levels[:, codes].T), [bases[code] for code in codes]) for codes in effects]
     known = [(rows.codes[:, codes] > 0).all(axis=1) for codes in effects]
     return np.where(known, levels, 0).reshape(len(effects), len(rows)).T
 

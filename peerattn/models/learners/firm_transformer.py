@@ -9,6 +9,7 @@ from torch import Tensor
 from peerattn import nn
 from peerattn.models.cross_section import NO_IDENTITY, CrossSection
 from peerattn.models.learners.batches import NO_PEER, Batch, RowTensors
+from peerattn.models.learners.linear import CLIP
 from peerattn.nn.recording import recorded_weights
 
 
@@ -75,7 +76,7 @@ class FirmTransformer(torch.nn.Module):
 
     def embedded(self, rows: RowTensors) -> Tensor:
         """Return the first state of the tokens of rows, (B, n, d_model), without outcomes."""
-        x = rows.x
+        x = rows.x.clamp(-CLIP, CLIP)
         if not x.shape[-1]:
             x = x.new_zeros(*x.shape[:2], 1)
         h = self.inputs(x)

@@ -111,7 +111,7 @@ def forest(n_rows: int, n_periods: int, seed: int) -> ExtraTreesRegressor:
 
 def with_levels(rows: Rows, code_levels: Sequence[int]) -> np.ndarray:
     """Return characteristics followed by one column a level of each code (all zero where it is unknown), (n, p)."""
-    levels = [np.eye(n + 1)[rows.codes[:, c]][:, 1:] for c, n in enumerate(code_levels)]
+    levels = [np.eye(n + 1)[rows.levels[:, c]][:, 1:] for c, n in enumerate(code_levels)]
     return np.concatenate([rows.x, *levels], axis=1)
 
 
@@ -136,7 +136,7 @@ class Estimated:
         """Return the columns that the estimator reads of these rows, and further ones."""
         if self.places is None:
             return with_levels(rows, self.levels)
-        codes = [place[rows.codes[:, c]][:, None] for c, place in enumerate(self.places)]
+        codes = [place[rows.levels[:, c]][:, None] for c, place in enumerate(self.places)]
         return np.concatenate([rows.x, *codes, *more], axis=1)
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
@@ -197,7 +197,7 @@ def fit_estimator(
     if accompanying is not None:
         y = y - accompanying.predict(rows)[:, 0]
     if by_place:
-        found = replace(found, places=tuple(_places(rows.codes[:, c], y, n) for c, n in enumerate(levels)))
+        found = replace(found, places=tuple(_places(rows.levels[:, c], y, n) for c, n in enumerate(levels)))
     if by_place and not is_classifier(given):
         # trees stop where the variance of a node is below a constant, and sum in single precision
         found = replace(found, unit=float(y.std()) or 1.0)

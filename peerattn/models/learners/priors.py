@@ -68,6 +68,9 @@ class Prior:
     only: bool = False
     exclude: bool = False
 
+    def __post_init__(self) -> None:
+        expect(not (self.only and self.exclude), "Prior", "only=True or exclude=True", "both, which leave no peers")
+
     @property
     def name(self) -> str:
         """How reports call it."""
@@ -122,7 +125,7 @@ class PairTerms:
         """Return ``g_ij`` of one prior, (n_rows, n_peers)."""
         if isinstance(prior.source, str):
             mine, theirs = (r.codes[:, self.columns[prior.source]] for r in (section.focal, section.peers))
-            return ((mine[rows, None] == theirs[None, :]) & (theirs[None, :] > 0)).astype(float)
+            return ((mine[rows, None] == theirs[None, :]) & (theirs[None, :] != 0)).astype(float)
         if isinstance(prior.source, Comovement):
             firms = (section.focal.label[rows], section.peers.label)
             return np.asarray(section.past.comovement(section.period, *firms, prior.source.window))

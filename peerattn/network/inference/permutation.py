@@ -252,7 +252,7 @@ def placebo(network: Net, kind: Kind = "rewired", *, random_state: int = 0) -> N
     Returns
     -------
     PeerNetwork
-        A weight on oneself stays unchanged, and no firm gains one.
+        Rewired, a weight on oneself stays unchanged, and no firm gains one; relabelled, it goes with the firm's place.
 
     Raises
     ------

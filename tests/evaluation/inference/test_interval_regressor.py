@@ -81,6 +81,25 @@ def test_margins_are_those_of_the_call_that_is_made():
         IntervalRegressor(CovariancePeerRegressor(), level=0.8).fit(few, y[few.index]).predict_interval(few)
 
 
+def test_at_a_horizon_calibration_reads_no_past_that_is_known_later():
+    """Outcomes of 2016 are known in 2019: they move predictions for no other year before that."""
+    index = pd.MultiIndex.from_product([range(12), range(2000, 2020)], names=["firm", "period"])
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=len(index))}, index)
+    y = pd.Series(rng.normal(size=(12, 20)).cumsum(axis=1).ravel(), index)
+    moved = y.where(index.get_level_values("period") != 2016, y + rng.normal(size=len(y)))
+    model = IntervalRegressor(CovariancePeerRegressor(random_state=0), level=0.8, horizon=3, n_refits=1, calibration_periods=6)
+    before, after = (model.fit(X, each).residuals_.query("observed").set_index("period") for each in (y, moved))
+    change = (after["prediction"] - before["prediction"]).abs().groupby("period").max()
+    assert change[[2014, 2015, 2017, 2018]].max() < 1e-10
+    assert change[2016] > 0
+    late = index.get_level_values("period") >= 2014
+    model.fit(X[~late], y[~late])
+    calls = [model.predict_interval(X[late], outcomes=each[late])["prediction"] for each in (y, moved)]
+    change = (calls[1] - calls[0]).abs().groupby("period").max()
+    assert change[2016] > 0 and change[[2014, 2015, 2017, 2018]].max() < 1e-10 < change[2019]
+
+
 def test_refusals():
     panel = load_grunfeld()
     for options, word in (({"level": 0.99}, "level"), ({"level": 1.2}, "level"), ({"level": "90%"}, "level"),

@@ -8,7 +8,7 @@ import pytest
 
 from peerattn import WalkForward, compare
 from peerattn.evaluation.measures.factors import match_factors
-from peerattn.exceptions import InputError
+from peerattn.exceptions import InputError, PeerAttnWarning
 from peerattn.models import OwnCharacteristicsRegressor
 
 MONTHS = pd.period_range("2011-11", periods=6, freq="M")
@@ -124,3 +124,16 @@ def test_returns_in_per_cent_are_noted_or_refused():
     assert compare(models, X, y / 100, **options).panel.is_return
     with pytest.raises(InputError, match="is_return.*per cent"):
         compare(models, X, y, is_return=True, **options)
+
+
+@pytest.mark.parametrize("horizon", [0, 1])
+def test_factors_of_days_beside_a_panel_of_weeks_warn_unless_outcomes_reach_over_them(horizon):
+    days = pd.bdate_range("2019-12-02", periods=100)
+    daily = frame(days, np.full(100, 0.01))
+    weeks = pd.date_range("2020-01-03", periods=8, freq="W-FRI")
+    with pytest.warns(PeerAttnWarning, match="7 days apart, rows of the factors 1, of which 1 is matched"):
+        match_factors(daily, weeks, outcome_horizon=horizon)
+    over_the_week = match_factors(daily, weeks, outcome_horizon=5)
+    np.testing.assert_allclose(over_the_week["mkt"], 1.01**5 - 1)
+    match_factors(daily, days[:20], outcome_horizon=horizon)
+    match_factors(frame(weeks, np.zeros(8)), weeks[:6], outcome_horizon=horizon)

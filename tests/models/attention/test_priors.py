@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import peerattn
 from peerattn.datasets import simulate_panel
@@ -20,9 +21,16 @@ def panel():
 
 
 def test_soft_prior_of_an_industry_truth_is_learned_to_be_positive(panel):
-    model = PeerAttentionRegressor(prior="industry", codes=["industry"], **FAST).fit(panel.X, panel.y)
-    assert model.prior_strength_.columns.tolist() == ["seed", "head", "prior", "strength"]
-    assert model.prior_strength_["strength"].max() > 0.5
+    """Beside the stack's test; in full heads give way to the industry's mean, which is the truth."""
+    model = PeerAttentionRegressor(prior="industry", codes=["industry"], **FAST)
+    learned = clone(model).set_params(kappa=1.0).fit(panel.X, panel.y)
+    assert learned.prior_strength_.columns.tolist() == ["seed", "head", "prior", "strength"]
+    assert learned.prior_strength_["strength"].max() > 0.5
+    in_full = model.fit(panel.X, panel.y)
+    assert in_full.prior_strength_.empty
+    W = in_full.peer_network(panel.X).matrix("2000-03")
+    industry = panel.X["industry"].xs(panel.X.index.levels[1][2], level="period").loc[W.index].to_numpy()
+    assert W.to_numpy()[industry[:, None] != industry].max() == 0
 
 
 def test_only_looks_to_the_same_code(panel):
@@ -32,6 +40,20 @@ def test_only_looks_to_the_same_code(panel):
     same = industry[:, None] == industry[None, :]
     assert W.to_numpy()[~same].max() == 0
     np.testing.assert_allclose(W.sum(axis=1), 1.0)
+
+
+def test_firms_of_one_new_industry_are_peers_and_stand_apart_from_other_new_ones(panel):
+    """A level without training rows has no embedding; the relation needs none."""
+    model = PeerAttentionRegressor(prior="only", codes=["industry"], **FAST).fit(panel.X, panel.y)
+    X = panel.X.xs(panel.X.index.levels[1][0], level="period", drop_level=False).copy()
+    X["industry"] = ["fintech"] * 3 + ["biotech"] * 2 + X["industry"].astype(str).tolist()[5:]
+    firms = X.index.get_level_values("firm")
+    W = model.peer_network(X).matrix(X.index[0][1]).loc[firms, firms].to_numpy()
+    np.testing.assert_allclose(W[:3, :3].sum(axis=1), 1.0)
+    np.testing.assert_allclose(W[3:5, 3:5].sum(axis=1), 1.0)
+    # each call by itself gives new levels the same numbers
+    codes = [model.design_.integers(peerattn.panel.as_panel(each, codes=["industry"])) for each in (X, X.iloc[3:6])]
+    assert (codes[0][3:6] == codes[1]).all() and codes[0][0] != codes[0][3]
 
 
 def test_a_firm_alone_in_its_code_is_an_isolate(panel):
@@ -51,7 +73,8 @@ def test_given_network_restricts_or_leans(panel):
     W, truth = only.peer_network(X).matrix("2000-02"), panel.network.matrix("2000-02")
     assert W.to_numpy()[truth.loc[W.index, W.columns].to_numpy() == 0].max() == 0
     soft = PeerAttentionRegressor(prior=panel.network, **FAST).fit(X, panel.y)
-    assert soft.prior_strength_["strength"].abs().max() > 0.1
+    W = soft.peer_network(X).matrix("2000-02")
+    assert W.to_numpy()[truth.loc[W.index, W.columns].to_numpy() == 0].max() == 0, "heads of three steps give way to it"
 
 
 @pytest.mark.parametrize(
@@ -184,3 +207,8 @@ def test_comovement_needs_a_panel(pairs):
     cross = PeerAttentionRegressor(attention="cross", **MOVED)
     with pytest.raises(InputError, match=r"Comovement\(\) uses past outcomes"):
         cross.fit(X, y, reference=(X, y))
+
+
+def test_a_relation_cannot_be_imposed_and_excluded():
+    with pytest.raises(InputError, match="Prior: expected only=True or exclude=True, got both"):
+        Prior("industry", only=True, exclude=True)

@@ -248,5 +248,5 @@ def features(rows: Rows, section: CrossSection, history: History | None, dtype: 
     if history is not None:
         past, strength = history.components(section.period, rows.label)
     x, z, known = (torch.as_tensor(v, dtype=dtype)[None] for v in (ranked(rows.x, section.peers.x), rows.x, past))
-    codes = torch.as_tensor(rows.codes.astype(np.int64))[None]
+    codes = torch.as_tensor(rows.levels.astype(np.int64))[None]
     return Features(x, z, codes, known, torch.as_tensor(strength, dtype=dtype)[None, None])

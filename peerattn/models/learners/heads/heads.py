@@ -181,7 +181,7 @@ def shares(sizes: np.ndarray) -> np.ndarray:
 def average_unseen_codes(module: PeerModule, sections: Sequence[CrossSection]) -> None:
     """Let codes that no training row has (the unknown code, as a rule) stand where the average training row does."""
     for c, table in enumerate(module.embeddings):
-        codes = np.concatenate([section.focal.codes[:, c] for section in sections])
+        codes = np.concatenate([section.focal.levels[:, c] for section in sections])
         times = np.bincount(codes, minlength=len(table))
         count = torch.as_tensor(times, dtype=table.dtype, device=table.device)
         table[count == 0] = (count @ table) / count.sum()
@@ -218,12 +218,12 @@ def heads_table(members: Sequence[Member], scales: Sequence[float]) -> pd.DataFr
 
 
 def prior_strengths(members: Sequence[Member], priors: Sequence[Prior]) -> pd.DataFrame:
-    """Return λ of every head and soft prior."""
+    """Return λ of every head and soft prior; heads of equal weights have none."""
     rows = [
         (k, head, prior.name, member.state["prior_strength"][head, c])
         for k, member in enumerate(members)
         for head in range(member.spec.n_heads)
-        for c, prior in enumerate(priors)
+        for c, prior in enumerate(priors[: member.spec.n_priors])
     ]
     return pd.DataFrame(rows, columns=["seed", "head", "prior", "strength"])
 

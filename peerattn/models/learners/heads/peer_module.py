@@ -13,6 +13,7 @@ from torch.nn import Parameter
 
 from peerattn import nn
 from peerattn.models.learners.batches import Batch, PairTensors, RowTensors, with_null_peer
+from peerattn.models.learners.linear import CLIP
 
 SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
 OWN = ("own_slope", "intercept")  # parameters of the own term
@@ -36,6 +37,7 @@ class PeerSpec:
     n_priors: int = 0
     n_outputs: int = 1
     null_peer: bool = True  # a null peer: a firm may attend to nobody
+    clips: bool = True  # characteristics count for at most ``CLIP``, so that no outlier carries a head
     n_seeds: int = 1  # in one module, while they are trained: each with ``n_heads`` heads and an own term
 
     @property
@@ -230,8 +232,11 @@ class PeerModule(Layer):
 
     def inputs(self, rows: RowTensors) -> Tensor:
         """Return characteristics and code embeddings, (B, n, n_inputs)."""
+        x = rows.x
+        if self.spec.clips:
+            x = x.clamp(-CLIP, CLIP)
         codes = [table[rows.codes[..., c]] for c, table in enumerate(self.embeddings)]
-        return torch.cat([rows.x, *codes], dim=-1)
+        return torch.cat([x, *codes], dim=-1)
 
     def features(self, batch: Batch, n_layers: int | None = None) -> tuple[Tensor, Tensor]:
         """Return what a layer (by default the last) sees of focal rows and of peers.

@@ -85,6 +85,12 @@ def fewest_steps(_short_search: None) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def in_full() -> Callable[[], AbstractContextManager[None]]:
+    """Return what keeps heads as trained inside a test: ``with in_full():``."""
+    return lambda: patched_models(IN_FULL)
+
+
 @pytest.fixture(scope="module")
 def heads_in_full(_short_search: None) -> Iterator[None]:
     """Keep what heads add as trained, whatever it is worth on later periods: where the way through heads is tested."""

@@ -11,7 +11,7 @@ from peerattn.cli.commands import Compare
 from peerattn.cli.config import check_again, read_config, write_config
 from peerattn.cli.options import CompareOptions, given
 from peerattn.cli.output import announce, report_line
-from peerattn.evaluation.report.table import REPORTED, without_tests
+from peerattn.evaluation.report.table import REPORTED
 from peerattn.evaluation.splits import split_words
 from peerattn.render import check_writable, write_atomic
 
@@ -78,9 +78,8 @@ def _configured(command: Compare) -> tuple[CompareOptions, dict[str, Any]]:
 def _write(result: evaluation.Comparison, folder: Path) -> list[str]:
     """Write the report in all its forms; return the files' names."""
     result.to_parquet(folder / "predictions.parquet", edges=folder / "edges.parquet", top_k=_EDGES)
-    metrics = without_tests(result, REPORTED)
-    result.to_latex(folder / "table.tex", metrics=metrics)
-    result.to_markdown(folder / "table.md", metrics=metrics)
+    result.to_latex(folder / "table.tex", metrics=REPORTED)
+    result.to_markdown(folder / "table.md", metrics=REPORTED)
     write_atomic(folder / "table.txt", f"{result}\n")
     write_atomic(folder / "methods.txt", f"{result.methods()}\n")
     write_atomic(folder / "report.toml", result.configuration)

@@ -2,10 +2,15 @@
 
 from typing import Any
 
+import numpy as np
+
 from peerattn.cli.commands import Predict
 from peerattn.cli.model_file import load_model
 from peerattn.cli.output import FRAMES, report_line, working, writable_file, write_frame
 from peerattn.evaluation import r2_within_period
+from peerattn.evaluation.running.information import last_step
+from peerattn.models.learned import hashes_of_rows
+from peerattn.panel import Panel
 
 
 def run(options: Predict) -> None:
@@ -29,10 +34,20 @@ def run(options: Predict) -> None:
     write_frame(frame[[*labels, saved.outcome, "prediction"]], options.out)
     message = f"{len(frame):,} {wording} {place}"
     about |= {"rows": len(frame), "file": str(place)}
-    known = panel.y.notna()
-    if known.sum() > 1:
-        period = panel.X.index.get_level_values("period")[known.to_numpy()]
-        about["r2_within"] = r2_within_period(panel.y[known], predicted[known], period)
-        message += f"\nR² within period, where the outcome is known: {about['r2_within']:.4f}"
-        message += " (in-sample where the model was fitted on these rows)"
+    about["r2_within"] = {}
+    period = panel.X.index.get_level_values("period")
+    for which, rows in _known_rows(saved.model, panel).items():
+        if (n := rows.sum()) > 1:
+            r2 = about["r2_within"][which] = r2_within_period(panel.y[rows], predicted[rows], period[rows])
+            message += f"\nR² within period, {which} ({n:,} rows): {r2:.4f}"
     return report_line(options, message, about)
+
+
+def _known_rows(model: Any, panel: Panel) -> dict[str, np.ndarray]:
+    """Return the rows of known outcome that a model was fitted on, and the others; all of a plain regressor, which keeps none."""
+    known = panel.y.notna().to_numpy()
+    rows = getattr(last_step(model), "learned_rows_", None)
+    if rows is None:
+        return {"in-sample where it was fitted on these rows": known}
+    fitted = np.isin(hashes_of_rows(panel)[1], rows[1])
+    return {"in-sample": known & fitted, "later or other rows": known & ~fitted}

@@ -53,7 +53,8 @@ class Claims:
         The stack after own characteristics (linear), nonlinear own-firm models, firm history, common shocks and peers; empty
         where the comparison was not decomposed.
     answer : str
-        Whether peers help: "Yes" (one-sided test of ``gain`` at 5 %), "Not shown", "No" or "Could not be tested".
+        Whether peers help: "Yes" (one-sided test of ``gain`` at 5 %), "Not shown" (a gain that may be chance or rests on few,
+        or too little power to find peers), "No" or "Could not be tested".
     why : str
         What the answer rests on, in words.
     stack, without : str or None
@@ -113,6 +114,8 @@ def claims_of(compared: Compared) -> Claims:
     untested = [name for name in compared.peer_models if name == compared.stack and PEERS in compared.note(name).untested]
     empty = tuple(name for name in compared.peer_models if found_no_peers(compared, name) and name not in untested)
     network = _network(compared, empty)
+    if compared.known["outcome"].nunique() == 1:
+        return Claims((), UNTESTED, "the outcome is the same in all tested rows", empty=empty, network=network)
     stack = compared.stack
     models = tuple(_models(compared))
     if stack is None:
@@ -122,15 +125,19 @@ def claims_of(compared: Compared) -> Claims:
     gain = gain_of(compared, stack, without)
     found = concentration_of(compared, gain) if gain.gain > 0 else None
     answer, why, p = _answer(compared, gain, found)
+    smallest = None
+    if answer in (NOT_SHOWN, NO) and (p is None or p >= LEVEL):
+        smallest = smallest_gain(compared, without)
+    # a sample in which no network would be found does not show that there is none
+    if answer == NO and smallest == np.inf:
+        answer = NOT_SHOWN
+        why += ", but the test has little power"
     # a user's model may find what the stack did not
     against = [other for other in models if other.against == without]
     # significantly, their number accounted for
     better = [other.model for other in against if (upper := other.upper_p) is not None and upper * len(against) < LEVEL]
     if better and answer != YES:
         why += f", though {' and '.join(better)} predict{'s' * (len(better) == 1)} better than the stack without peers"
-    smallest = None
-    if answer in (NOT_SHOWN, NO) and (p is None or p >= LEVEL):
-        smallest = smallest_gain(compared, without)
     return Claims(steps, answer, why, stack, without, gain, p, found, smallest, models, empty, network)
 
 

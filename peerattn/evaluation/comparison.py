@@ -118,8 +118,11 @@ class Comparison(WithClaims):
         return self.table()
 
     def as_table(self, metrics: Sequence[str] = tables.PRINTED, *, stars: bool = False) -> Table:
-        """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`."""
-        return tables.as_table(self, metrics, stars=stars)
+        """Return the comparison as a table that renders as text, HTML, LaTeX and Markdown; see :meth:`table`.
+
+        Tests over time are left out where the periods are too few for any.
+        """
+        return tables.as_table(self, tables.without_tests(self, metrics), stars=stars)
 
     def table(self, metrics: Sequence[str] = tables.PRINTED, *, stars: bool = False) -> pd.DataFrame:
         """Return the comparison as it prints, one row for each model.
@@ -138,15 +141,14 @@ class Comparison(WithClaims):
             Indexed by model. Numbers are unrounded; where there is none the cell explains why, such as ``n/a
             (T=2)``. For numbers only take :attr:`scores`.
         """
-        return self.as_table(metrics, stars=stars).to_frame().set_index("Model")
+        return tables.as_table(self, metrics, stars=stars).to_frame().set_index("Model")
 
     def text(self, width: int | None = None) -> str:
         """Return the table and the finding as text, no wider than ``width`` (by default the terminal)."""
         check_count(width=width)
         width = width or shutil.get_terminal_size((100, 24)).columns
-        displayed = self.as_table(tables.without_tests(self, tables.PRINTED))
         finding = "\n".join(textwrap.fill(wording, width) for wording in self.summary())
-        return f"{displayed.text(width)}\n\n{finding}"
+        return f"{self.as_table().text(width)}\n\n{finding}"
 
     def to_latex(
         self,
@@ -197,7 +199,7 @@ class Comparison(WithClaims):
             "Summary": pd.DataFrame({"Finding": self.summary()}),
             "Decomposition": self.claims.to_frame().reset_index(),
             "Scores": self.scores.reset_index(),
-            "Table": self.as_table().to_frame(),
+            "Table": self.to_frame().reset_index(),
             "Tests": pd.DataFrame(tests, columns=columns),
             "Losses by period": self.losses.reset_index(),
             "Failures": pd.DataFrame([vars(failure) for failure in self.failures]),

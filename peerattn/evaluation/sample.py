@@ -242,7 +242,7 @@ def groups_of(panel: Panel, tested: np.ndarray, names: Sequence[str]) -> dict[st
         if name in panel.characteristics:
             found[f"{name}, fifths"] = _fifths(column)
         elif str(name).lower() in _SIC and column.nunique() > MOST_GROUPS:
-            found[f"{name}, 12 industries of Fama and French"] = sic_to_fama_french(column, 12).astype(object)
+            found[f"Fama–French 12 industry from {name}"] = sic_to_fama_french(column, 12).astype(object)
         elif column.nunique() <= MOST_GROUPS:
             found[name] = column.astype(object)
         elif name in names:
@@ -276,8 +276,8 @@ _STATIC = "Codes that never change within a firm, perhaps today's and not those 
 _END = {1: " (lowest)", SIZE_GROUPS: " (highest)"}
 
 
-def found_limits(panel: Panel) -> list[str]:
-    """Return what the panel itself shows of its limits: survivors, static codes, gaps, outliers.
+def found_limits(panel: Panel, tested: np.ndarray) -> list[str]:
+    """Return what the panel itself shows of its limits: survivors, static codes, gaps, outliers among the tested rows.
 
     What cannot be seen in the numbers (revised data, a look-ahead in the source) has to be stated by their author.
     """
@@ -295,10 +295,13 @@ def found_limits(panel: Panel) -> list[str]:
     if gaps:
         limits.append(f"Often missing: {', '.join(gaps)} of all rows.")
     # whether a few outcomes decide R²
-    deviation = np.sort((panel.y.dropna().to_numpy() - panel.y.mean()) ** 2)[::-1]
+    y = panel.y.iloc[tested].dropna()
+    deviation = np.sort((y.to_numpy() - y.mean()) ** 2)[::-1]
     share = deviation[: max(len(deviation) // 100, 1)].sum() / max(deviation.sum(), 1e-300)
     if len(deviation) >= 200 and share > FAR_OUT:
-        limits.append(f"Outliers decide: one outcome in a hundred has {share:.0%} of the squared deviation. See the rank IC.")
+        limits.append(
+            f"Outliers decide: one tested outcome in a hundred has {share:.0%} of the squared deviation. See the rank IC."
+        )
     return limits
 
 
@@ -336,7 +339,7 @@ def panel_facts(
         choice=panel.choice,
         sample_loss=sample_loss(panel, tested),
         groups=groups_of(panel, tested, groups),
-        limits=(*map(str, limits), *found_limits(panel)),
+        limits=(*map(str, limits), *found_limits(panel, tested)),
         market_value=market_value,
         caution=panel.caution,
         description=describe_panel(panel, labels=labels),

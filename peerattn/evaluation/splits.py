@@ -376,12 +376,11 @@ def split_words(cv: object, dated: bool = False) -> str:
         return f"{split_words(cv.walk or WalkForward(), dated)}, on firms never seen ({cv.n_splits} groups)"
     if not isinstance(cv, WalkForward):
         return " ".join(str(cv).split())
-    settings: dict[str, Any] = {"test_periods": cv.test_periods or "the last third", "refit_every": cv.refit_every}
-    settings |= {"window": cv.window, "train_periods": cv.train_periods, "horizon": cv.horizon}
-    words = [f"{name}={value}" for name, value in settings.items() if value is not None]
-    if dated or cv.known_at is not None:
-        words.append("rows learned from when known (known_at)")
-    return f"walk forward ({', '.join(words)})"
+    tested = {None: "third of the periods", 1: "period"}.get(cv.test_periods, f"{cv.test_periods} periods")
+    every = {1: "period"}.get(cv.refit_every, f"{cv.refit_every} periods")
+    length = f" of {cv.train_periods} periods" * (cv.train_periods is not None)
+    words = f"walk forward over the last {tested}, refitted every {every}, {cv.window} window{length}, horizon {cv.horizon}"
+    return words + ", rows learned from when known" * (dated or cv.known_at is not None)
 
 
 def gaps_of(panel: Panel, folds: Folds, task: str) -> tuple[int, ...]:

@@ -154,7 +154,7 @@ class PrecomputedPeerRegressor(PanelRegressorMixin, PanelEstimator):
     firm: str = "firm"
     period: str = "period"
 
-    _isolates_get = "the mean of all other firms"
+    _isolates_get = "the mean of all other firms, or of training where there are none"
     _learns_network = False
     _reads_characteristics = False
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,13 +15,13 @@ from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.network import PeerNetwork
 from peerattn.options import COLUMN
-from peerattn.panel.codes import code_scheme, sic_to_fama_french
+from peerattn.panel.codes import check_sic, code_scheme, nested_codes, sic_to_fama_french
 from peerattn.panel.design import Design, weighted_median
 from peerattn.panel.panel import Panel
 from peerattn.types import OutcomesLike, PanelLike
 
 _LEVELS = {"sic": (4, 3, 2, 1), "naics": (6, 5, 4, 3, 2), "gics": (8, 6, 4, 2)}
-FAMA_FRENCH_SCHEMES = {"ff12": 12, "ff48": 48, "ff49": 49}
+FAMA_FRENCH_SCHEMES: dict[str, Literal[12, 48, 49]] = {"ff12": 12, "ff48": 48, "ff49": 49}
 LEAVE_ONE_OUT = "leave_one_out"
 SHRINKAGES = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 UNKNOWN = -1
@@ -117,8 +117,8 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
     -----
     ``predict(X)`` averages training outcomes over all training periods, the firm's own past among them (left out, it would
     reverse the order of firms); ``predict(X, outcomes=y)`` the same period's, own firm left out. A firm whose code is unknown
-    is listed in ``peer_network(X).isolates``; its prediction is the mean of all other firms. Group sums make a call O(n) in
-    time and memory. Codes may change over time: each row counts for its own code.
+    is listed in ``peer_network(X).isolates``; its prediction is the mean of all other firms, or of training where there are none.
+    Group sums make a call O(n) in time and memory. Codes may change over time: each row counts for its own code.
 
     References
     ----------
@@ -152,7 +152,7 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
         "shrinkage": [StrOptions({LEAVE_ONE_OUT}), Interval(Real, 0, None, closed="left")],
         "value_weight": [*COLUMN, None],
     }
-    _isolates_get = "the mean of all other firms"
+    _isolates_get = "the mean of all other firms, or of training where there are none"
     _learns_network = False
 
     def peer_levels(self, X: PanelLike, *, outcomes: OutcomesLike = None) -> np.ndarray:
@@ -174,10 +174,12 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
                 raise InputError(f"value_weight: column {least}.")
         if self.industry is None:
             return x, np.full((len(panel), 1), "", dtype=object)
-        codes = panel.codes[[self.industry]]
+        codes = panel.codes[self.industry]
         if self.scheme in FAMA_FRENCH_SCHEMES:
-            codes = codes.apply(sic_to_fama_french, industries=FAMA_FRENCH_SCHEMES[self.scheme])
-        return x, codes.astype(object).where(codes.notna(), None).to_numpy()
+            codes = sic_to_fama_french(codes, FAMA_FRENCH_SCHEMES[self.scheme])
+        elif self.nested_:
+            codes = nested_codes(codes, self._nesting)
+        return x, codes.astype(object).where(codes.notna(), None).to_numpy()[:, None]
 
     def _rows(self, panel: Panel, x: np.ndarray, codes: np.ndarray, weight: np.ndarray | None = None) -> Rows:
         if self.value_weight is not None:
@@ -185,19 +187,25 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
             weight = value if weight is None else weight * value
         return super()._rows(panel, x, codes, weight)
 
+    @property
+    def _nesting(self) -> str:
+        """How codes nest, by the column's name where ``scheme`` leaves it open."""
+        if self.scheme == "auto":
+            return code_scheme(self.industry)
+        return self.scheme
+
     def _check_parameters(self, panel: Panel) -> None:
         codes = [name for name in panel.columns if code_scheme(name) != "plain"]
         if self.industry is None and self.scheme != "plain" and codes:
             found = f"industry=None averages all firms, but column {codes[0]!r} looks like an industry code"
             remedy = f'pass industry={codes[0]!r}, or scheme="plain" where the mean of all firms is meant.'
             warn_user(CodeWarning(f"{found}: {remedy}"))
-        scheme = self.scheme
-        if scheme == "auto":
-            scheme = code_scheme(self.industry)
-        self.nested_ = scheme in _LEVELS
+        self.nested_ = self._nesting in _LEVELS
         self.levels_: tuple[int, ...] = (0,)
         if self.industry is not None:
-            self.levels_ = (*_LEVELS.get(scheme, (1,)), 0)
+            self.levels_ = (*_LEVELS.get(self._nesting, (1,)), 0)
+            if self.scheme in FAMA_FRENCH_SCHEMES:
+                check_sic(panel.codes[self.industry], self.scheme)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         self._keep_known(training)

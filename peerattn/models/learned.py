@@ -24,11 +24,11 @@ def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
     """Return numbers that identify the periods and the rows of a panel, each sorted; None where it is undated."""
     if not panel.dated:
         return None
-    periods, rows = _hashes(panel)
+    periods, rows = hashes_of_rows(panel)
     return np.unique(periods), np.sort(rows)
 
 
-def _hashes(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+def hashes_of_rows(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
     """Return a number for each row's period, and one for its firm and period."""
     numbers = {}
     for name, level, codes in zip(panel.labels.names, panel.labels.levels, panel.labels.codes, strict=True):
@@ -41,7 +41,7 @@ def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] 
     """Warn of a fold of rows: none of the call was learned from, but others of their periods were."""
     if learned is None or not panel.dated:
         return
-    periods, rows = _hashes(panel)
+    periods, rows = hashes_of_rows(panel)
     shared = int(np.isin(periods, learned[0]).sum())
     if shared and not np.isin(rows, learned[1]).any():
         found = f"{shared} of {len(panel)} rows are of periods whose other rows were learned from"

@@ -8,7 +8,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from peerattn.exceptions import expect, reworded
 from peerattn.models.cross_section import Rows
-from peerattn.panel.panel import Panel
+from peerattn.panel.panel import Panel, floats
 from peerattn.panel.reading import as_panel
 from peerattn.types import OutcomesLike
 
@@ -22,16 +22,19 @@ def row_weights(panel: Panel, weight: OutcomesLike, name: str) -> np.ndarray:
 
 def frequencies(panel: Panel, weight: OutcomesLike) -> np.ndarray:
     """Return frequency weights in the panel's order, checked as scikit-learn checks them."""
-    with reworded("sample_weight: expected one number for each row", kinds=(TypeError, ValueError, OverflowError)):
+    wanted = "sample_weight: expected one number for each row"
+    with reworded(wanted, kinds=(TypeError, ValueError, OverflowError)):
         aligned = isinstance(weight, pd.Series)
         if aligned:
             weight = panel.align(weight, "sample_weight")
+        elif (given := np.asarray(weight)).ndim:
+            weight = floats(given, wanted)
         found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)
         expect(not np.iscomplexobj(found), "sample_weight", "one number for each row", "complex numbers")
     if not aligned:
         found = found[panel.order]
-    wanted = f"frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0"
-    expect(0 < found.max() <= MOST_COPIES, "sample_weight", wanted, f"up to {found.max():g}")
+    counts = f"frequency weights, which count rows, from 0 to {MOST_COPIES:g}, and one above 0"
+    expect(0 < found.max() <= MOST_COPIES, "sample_weight", counts, f"up to {found.max():g}")
     return found
 
 

@@ -85,13 +85,14 @@ class TwoStage(Regression):
         tested = f" of {self.instrumented}" if self.instrumented else "s"
         n = len(self.instruments)
         by = f"{n} column{'s' * (n != 1)} ({', '.join(self.instruments)}): {found and found.wording()}"
+        others = "others" + " and of the absorbed effects" * bool(self.effects)
         notes = [
             (True, f"Standard errors {kind}; t with {self.freedom:,} degrees of freedom."),
             (self.n_bootstrap, f"P value{tested}: wild cluster bootstrap, {self.n_bootstrap:,} draws, the null imposed."),
             (self.n_bootstrap and self.instrumented, "Other p values: Student's t, for which the bootstrap has no test here."),
             (self.effects, f"Absorbed: {' and '.join(self.effects)} effects."),
             (self.instrumented and found, f"{self.instrumented} is instrumented by {by}"),
-            (self.dropped, f"Left out as combinations of others: {', '.join(self.dropped)}."),
+            (self.dropped, f"Left out as combinations of {others}: {', '.join(self.dropped)}."),
         ]
         return [note for holds, note in notes if holds]
 

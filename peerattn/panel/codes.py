@@ -16,7 +16,12 @@ from peerattn.panel.words import WORDS
 
 #: Classifications whose digits nest: the code of length k is a group of the code of length k + 1.
 _SCHEMES = {"sic": r"h?sic(h|cd|code|_code|4)?$", "naics": "naics", "gics": "gics|gsubind|gind|ggroup|gsector"}
-_LOOKS_LIKE_CODE = re.compile(r"^(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)", re.IGNORECASE)
+_LOOKS_LIKE_CODE = re.compile(
+    r"(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)|(firm|id|(sub_?)?industry|sector|country|state|region)$", re.IGNORECASE
+)
+#: What the codes of these are, and how messages put it.
+_FORMS = {"sic": (r"\d{4}", "four"), "naics": (r"\d{1,6}(-\d\d)?", "six"), "gics": (r"\d{1,8}", "eight")}
+_FIRST_SIC = "0100"  # agriculture: what is below numbers groups of another kind
 _UNKNOWN = {"sic": ("0000", "9999"), "plain": ()}  # "0" in other schemes
 #: Floats beyond hold no longer each whole number: different codes would be one.
 LARGEST_WHOLE = 2**53
@@ -38,7 +43,7 @@ def code_scheme(name: object) -> str:
 
 
 def looks_like_code(name: object) -> bool:
-    """Return whether a numeric column of this name is probably a code (``sic*``, ``ff49``, ``permno``, ...)."""
+    """Return whether a numeric column of this name is probably a code (``sic*``, ``ff49``, ``permno``, ``country``, ...)."""
     return bool(_LOOKS_LIKE_CODE.match(str(name)))
 
 
@@ -108,6 +113,31 @@ def _spelled(text: str, scheme: str) -> str | None:
     return code
 
 
+def nested_codes(column: pd.Series, scheme: str) -> pd.Series:
+    """Return the codes of a classification whose digits nest; an InputError where a value is no such code.
+
+    >>> nested_codes(pd.Series([100, 3711.0], name="industry"), "sic").tolist()
+    ['0100', '3711']
+    """
+    codes = canonical_codes(column, scheme)
+    form, digits = _FORMS[scheme]
+    for code in codes.dropna().unique():
+        if not re.fullmatch(form, code):
+            wanted = f"{code!r} is not a {scheme.upper()} code: up to {digits} digits are expected"
+            remedy = 'Models take other codes with scheme="plain", or under another name of the column'
+            raise InputError(f"{column.name}: {wanted}. {remedy}.")
+    return codes
+
+
+def check_sic(column: pd.Series, scheme: str) -> None:
+    """Raise an InputError where a column to be grouped by ``scheme`` holds numbers of groups, and no SIC codes."""
+    codes = nested_codes(column, "sic").dropna().unique()
+    if len(codes) and max(codes) < _FIRST_SIC:
+        held = ", ".join(code.lstrip("0") for code in sorted(codes)[:3])
+        remedy = "leave scheme out, or name a column of SIC codes"
+        raise InputError(f"scheme={scheme!r} groups SIC codes; column {column.name!r} holds {held}: {remedy}.")
+
+
 @cache
 def fama_french(industries: int) -> dict[str, str]:
     """Return the ranges of SIC codes of each industry of one set."""
@@ -169,10 +199,8 @@ def sic_to_fama_french(sic: Any, industries: Literal[12, 48, 49] = 49) -> Any:
     column = sic
     if not isinstance(sic, pd.Series):
         column = pd.Series(list(sic))
-    codes = canonical_codes(column.rename("sic"))
+    codes = nested_codes(column.rename("sic"), "sic")
     known = codes.notna()
-    for code in codes[known & ~codes.str.fullmatch(r"\d{4}").fillna(False).astype(bool)]:
-        raise InputError(f"sic: {code!r} is not a SIC code: up to four digits are expected.")
     found = pd.Series(None, index=column.index, name=column.name, dtype="str")
     found[known] = _industry_of_code(industries)[codes[known].astype(int)]
     return found

@@ -23,6 +23,7 @@ _SECOND = re.compile(r"(.+?)(?:\.\d+|_duplicated_\d+)")
 _NO_NAME = re.compile(r"|Unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|row[._]?names?", re.IGNORECASE)
 _ROWS = re.compile(r"(index|obs|_n|no|nr|id|x|row[._]?(id|no|nr|num|number)?)(_1)?", re.IGNORECASE)
 _RETURN = re.compile(r"(^|_)(ex|x|m|d|w)?ret(s|urns?|x|adj)?(_|\d|$)", re.IGNORECASE)
+_DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T][\d:.]+Z?)?")  # of years in four digits
 LEAK_CORRELATION = 0.98
 
 
@@ -137,6 +138,9 @@ def all_columns(frame: pd.DataFrame, codes: Sequence[object], labels: Sequence[o
             raise InputError(f"X: column {name!r} holds row numbers, or comes from a comma at the end of lines: drop it.")
     # text that spells numbers is a characteristic, other text a code
     found = [name for name in frame.columns if name in codes or (holds_text(frame[name]) and not holds_numbers(frame[name]))]
+    for name in found:
+        if name not in codes:
+            _check_no_dates(frame[name])
     return _chosen(frame, [name for name in frame.columns if name not in found], tuple(found))
 
 
@@ -193,7 +197,7 @@ def _reason_to_leave(column: pd.Series, known: Collection[object], outcome: str 
     again = outcome is not None and str(column.name).strip().lower() == outcome.strip().lower()
     if again or looks_like_outcome(column.name):
         return "looks like another outcome"
-    if looks_like_code(column.name):
+    if looks_like_code(column.name) and are_whole(pd.to_numeric(column, errors="coerce")):
         return "looks like a code; declare it in codes to use it"
     return ""
 
@@ -233,6 +237,15 @@ def is_number(column: pd.Series) -> bool:
     return kind in ("integer", "floating", "boolean", "decimal", "mixed-integer-float")
 
 
+def no_numbers(values: pd.Series | pd.DataFrame) -> str:
+    """Return the kind of dates, durations and complex numbers, of which numpy would make floats; empty where there are none."""
+    columns = [values]
+    if isinstance(values, pd.DataFrame):
+        columns = [values[name] for name in values]
+    kinds = (pd.api.types.infer_dtype(getattr(column.dtype, "categories", column)) for column in columns)
+    return next((kind for kind in kinds if kind.startswith(("complex", "date", "period", "timedelta"))), "")
+
+
 def holds_numbers(column: pd.Series) -> bool:
     """Return whether a column holds numbers, or text that is read as such."""
     return is_number(column) or read_numbers(column) is not None
@@ -241,6 +254,14 @@ def holds_numbers(column: pd.Series) -> bool:
 def holds_text(column: pd.Series) -> bool:
     """Return whether a column holds text or categories, and so is a code."""
     return pd.api.types.infer_dtype(column, skipna=True) in ("string", "categorical")
+
+
+def _check_no_dates(column: pd.Series) -> None:
+    """Raise where a column of text, by its first cells, holds dates, of which each would be a level of a code."""
+    first = [cell for cell in column.dropna().iloc[:5] if isinstance(cell, str)]
+    if first and all(_DATE.fullmatch(cell.strip()) for cell in first):
+        remedy = "a characteristic is a number, a code is text or a category; declare it in codes= where it is one"
+        raise InputError(f"column {column.name!r} of X holds dates such as {first[0]!r}: {remedy}.")
 
 
 def check_no_outcomes(names: Sequence[object]) -> None:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_X_y, validate_data
 from peerattn.exceptions import (
     CodeWarning,
     InputError,
+    LabelWarning,
     LostPeriodWarning,
     PossibleLeakWarning,
     UnitWarning,
@@ -162,7 +163,7 @@ def _with_outcomes(panel: Panel, y: OutcomesLike, estimator: BaseEstimator, fitt
         return panel
     if panel.firm is None:  # as scikit-learn checks it
         options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "y_numeric": True, "ensure_min_samples": 2}
-        y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **options)[1].astype(float)
+        y = check_X_y(np.zeros((len(panel), 1)), y, estimator=estimator, **options)[1]
     return panel.with_outcomes(y)
 
 
@@ -259,6 +260,17 @@ def _warn_of_single_values(panel: Panel) -> None:
             warn_user(UnitWarning(f"{found}, and all others look the same beside it: check it, or use ranks or logarithms."))
 
 
+def _warn_of_blanks(firms: pd.Index) -> None:
+    """Warn where labels of firms, each once, differ by blanks around them alone."""
+    if kind_of_firms(firms) != "text":
+        return
+    stripped = firms.str.strip()
+    if not stripped.is_unique:
+        pair = firms[stripped == stripped[stripped.duplicated()][0]][:2].tolist()
+        differ = f"firms {pair[0]!r} and {pair[1]!r} differ by blanks alone and count as two"
+        warn_user(LabelWarning(f"{differ} ({len(firms) - stripped.nunique()} such): strip them, with .str.strip()."))
+
+
 def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], universe: PanelLike, names: tuple[str, str]) -> Panel:
     """Warn of characteristics that look like the outcome or are constant; codes that identify the firm raise an error.
 
@@ -292,6 +304,7 @@ def examine(panel: Panel, learned: Sequence[Any], declared: Sequence[Any], unive
         message = "the same value in all rows; leave out, or is it the right column?"
         warn_user(UnitWarning(f"{', '.join(map(repr, same))}: {message}"))
     _warn_of_single_values(panel)
+    _warn_of_blanks(panel.firm.unique())
     # a code names the firm only if it does so among all firms that can be peers
     firm = panel.firm
     codes = panel.codes[list(learned)]

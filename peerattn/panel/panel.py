@@ -14,7 +14,7 @@ import pandas as pd
 from peerattn.exceptions import InputError, reworded
 from peerattn.foreign_text import visible
 from peerattn.panel.codes import canonical_codes
-from peerattn.panel.columns import ColumnChoice, check_known, is_number
+from peerattn.panel.columns import ColumnChoice, check_known, is_number, no_numbers
 from peerattn.panel.frames import as_pandas
 from peerattn.panel.labels import panel_labels, periods_before, starting_by
 from peerattn.panel.time_order import in_time
@@ -391,6 +391,8 @@ def floats(values: Any, refusal: str) -> np.ndarray:
             values = pd.DataFrame(np.asarray(values))
         elif not isinstance(values, pd.Series):
             values = pd.Series(values)
+        if kind := no_numbers(values):
+            raise TypeError(f"it holds {kind}")
         return np.asarray(values.to_numpy(dtype=float, na_value=np.nan))
 
 

@@ -147,8 +147,10 @@ def _choice(
 def _with_weight(panel: Panel, name: str, values: Any) -> Panel:
     """Return a panel with one more weight of its rows."""
     weight = panel.align(values, name)
-    if bad := int((~(weight >= 0)).sum()):
-        raise InputError(f"{name} must be at least 0 and known in every row; {bad} rows are not.")
+    bad = panel.order[~((weight >= 0) & np.isfinite(weight))]
+    if len(bad):
+        rows = f"{len(bad)} rows are not (first: row {bad.min()})"
+        raise InputError(f"{name} must be at least 0, finite and known in every row; {rows}.")
     return replace(panel, weights={**panel.weights, name: weight})
 
 

@@ -13,6 +13,7 @@ import pytest
 from peerattn import cli
 from peerattn.cli.app import app
 from peerattn.cli.model_file import load_model
+from peerattn.evaluation import r2_within_period
 from peerattn.models.forecasters import model_names
 from peerattn.network import PeerNetwork
 from peerattn.store.objects import load_estimator, save_estimator
@@ -111,6 +112,23 @@ def test_predict_needs_no_outcome(capsys, saved, tmp_path):
         pd.read_parquet(tmp_path / "p.parquet")["prediction"].to_numpy().round(12),
         written["prediction"].round(12),
     )
+
+
+def test_predict_scores_the_rows_of_the_fit_apart_from_others(capsys, saved, tmp_path):
+    sample = pd.read_csv(SAMPLE)
+    sample.loc[3, "roa_next"] = np.nan
+    sample.to_csv(tmp_path / "all.csv", index=False)
+    sample[sample["year"] > 2009].to_csv(tmp_path / "new.csv", index=False)
+    for file in ("all.csv", "new.csv"):
+        code, text, _ = said(capsys, "predict", saved, tmp_path / file, "--out", tmp_path / "p.csv", "--quiet")
+        assert code == 0
+        made = pd.read_csv(tmp_path / "p.csv").dropna()
+        parts = {"in-sample": made[made["year"] <= 2009], "later or other rows": made[made["year"] > 2009]}
+        for which, rows in parts.items():
+            assert (f"R² within period, {which} (" in text) == bool(len(rows))
+            if len(rows):
+                r2 = r2_within_period(rows["roa_next"], rows["prediction"], rows["year"])
+                assert f"{which} ({len(rows):,} rows): {r2:.4f}" in text
 
 
 def test_plain_models_and_explanations(capsys, tmp_path):

@@ -15,8 +15,6 @@ import peerattn.cli  # noqa: F401 - adds the commands
 from peerattn.cli.app import app, run
 from peerattn.evaluation.inference import network_bootstrap
 from peerattn.models.learners import nonlinear as shape
-from peerattn.models.learners.heads import learner
-from peerattn.models.learners.heads.training import TrainingOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "data").glob("*.md")])
@@ -38,10 +36,10 @@ WITH_CODE = sorted(
 )
 #: Heads are trained further here: two pages print what is found.
 FULL = {name: {"n_seeds": n, "max_steps": 300, "max_draws": 1} for name, n in (("README.md", 6), ("tutorial.md", 12))}
-#: Controls are fitted as readers fit them where the page prints their figures.
-PRINTS_CONTROLS = {*FULL, "valuation.md"}
-#: And here, where heads must add something to be pruned or refitted; whether refits have settled has tests of its own.
-TRAINED = dict.fromkeys(["networks.md", "transformer.md"], TrainingOptions(n_seeds=2, max_steps=150, max_draws=1))
+#: Trees of controls: all of them where the page's figures depend on their number.
+TREES = {"README.md": (150, 100), "tutorial.md": (15, 15), "valuation.md": (150, 100)}
+#: Heads are kept as trained where they are pruned or refitted; whether refits have settled has tests of its own.
+KEPT = {"networks.md", "transformer.md"}
 #: Folders that the site's build writes, and those of the scripts that it runs.
 MADE_FROM = {"learn": "course", "learn_core": "core_course", "gallery": "figures"}
 WRITES_REPORT = [ROOT / "README.md", ROOT / "docs" / "guide" / "compare.md"]
@@ -70,7 +68,7 @@ def with_marks(page: Path) -> object:
 
 
 @pytest.mark.parametrize("page", [with_marks(page) for page in WITH_CODE])
-def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys, fewest):
+def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys, fewest, in_full):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     names: dict[str, object] = {"__name__": "page"}
@@ -78,13 +76,12 @@ def test_code_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, c
     assert found
     with (
         nullcontext() if page.name in FULL else fewest(),
+        in_full() if page.name in KEPT else nullcontext(),
         parallel_config(backend="sequential"),  # other processes would import the package again and train all steps
     ):
-        if page.name in PRINTS_CONTROLS:
-            for trees, n in (("TREES", 150), ("FOREST", 100)):
-                monkeypatch.setattr(shape, trees, n)
-        if page.name in TRAINED:
-            monkeypatch.setattr(learner, "DEFAULT", TRAINED[page.name])
+        for trees, n in zip(("TREES", "FOREST"), TREES.get(page.name, ()), strict=False):
+            monkeypatch.setattr(shape, trees, n)
+        if page.name in KEPT:
             monkeypatch.setattr(network_bootstrap, "SETTLED", 100.0)
         for (line, text), shown in zip(found, shown_output(page), strict=True):
             capsys.readouterr()

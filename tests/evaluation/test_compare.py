@@ -26,6 +26,8 @@ from peerattn.models import (
     NadarayaWatsonRegressor,
     OwnCharacteristicsRegressor,
     OwnHistoryRegressor,
+    PanelEstimator,
+    PanelRegressorMixin,
     PeerAttentionRegressor,
     PeerFeatures,
 )
@@ -107,6 +109,30 @@ class Broken(Ridge):
         elif self.how == "labels":
             return pd.Series(predicted, index=X.index[::-1])
         return predicted
+
+
+class NoEstimator:
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class OwnPeers(PanelRegressorMixin, PanelEstimator):
+    """A peer model of a user's own, by public methods alone."""
+
+    information = "peers"
+
+    def fit(self, X, y=None):
+        self.base_ = IndustryPeerRegressor(industry="sic").fit(X, y)
+        return self
+
+    def predict(self, X, *, outcomes=None):
+        return self.base_.predict(X, outcomes=outcomes)
+
+    def peer_network(self, X, *, outcomes=None):
+        return self.base_.peer_network(X, outcomes=outcomes)
 
 
 @pytest.fixture(autouse=True)
@@ -394,7 +420,7 @@ def test_a_model_that_cannot_do_the_task_is_refused_by_name(panel):
 
     with pytest.raises(InputError, match="'By outcomes' cannot do task='forecast'.*task='forecast'"):
         run({"By outcomes": PeerAttentionRegressor(task="nowcast")}, panel)
-    with pytest.raises(InputError, match="'Attention' cannot do task='nowcast'.*task='nowcast'"):
+    with pytest.raises(InputError, match="'Attention' cannot do task='nowcast'.*Construct it with task='nowcast'"):
         run({"Attention": PeerAttentionRegressor()}, panel, task="nowcast")
     with pytest.raises(InputError, match="'Tuned' cannot do task='nowcast'.*scoring=nowcast_score"):
         run({"Tuned": GridSearchCV(IndustryPeerRegressor(), {})}, panel, task="nowcast")
@@ -441,6 +467,7 @@ def test_an_error_inside_a_model_names_it(panel):
         ({"Ridge": Ridge}, "is the class Ridge; pass an instance"),
         ({"Ridge": "ridge"}, r"is the text 'ridge': pass a list of ready names, \['ridge'"),
         ({"Scaler": StandardScaler()}, "'Scaler': expected a regressor"),
+        ({"Plain": NoEstimator()}, "'Plain': expected a regressor .*a class of your own derives from RegressorMixin first"),
     ],
 )
 def test_models_that_are_none(panel, models, message):
@@ -564,7 +591,7 @@ def test_progress_goes_to_stderr(panel, capsys):
 
 
 def test_columns_that_were_chosen_are_announced(panel, capsys):
-    frame = panel.X.assign(roa_next=panel.y, roe_next=0.0, country=1).rename(columns={"country": "sic9"}).reset_index()
+    frame = panel.X.assign(roa_next=panel.y, roe_next=0.0, country=2834).rename(columns={"country": "sic9"}).reset_index()
     compare({"Ridge": Ridge()}, frame, outcome="roa_next", cv=ONE, decomposition=False)
     announced = capsys.readouterr().err.partition("fits")[0]
     assert announced.startswith("characteristics (") and "roe_next (" in announced and "sic9 (looks like a code" in announced
@@ -681,6 +708,14 @@ def test_what_a_model_reads_is_what_it_declares(panel):
     assert notes["Network"] == ("peers", "own x, peers' x")
 
 
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+def test_the_network_of_a_users_own_class_is_that_of_its_peer_network(panel, task):
+    result = run({"Mine": OwnPeers(), "Industry": IndustryPeerRegressor(industry="sic")}, panel, task=task)
+    mine, industry = (result.networks[name] for name in ("Mine", "Industry"))
+    assert result.peer_models == ["Mine"] and mine.periods.equals(industry.periods)
+    pd.testing.assert_frame_equal(mine.matrix(), industry.matrix())
+
+
 def test_a_wrong_declaration_is_an_error_before_any_fit(panel):
     model = Declared()
     model.information = "peer"
@@ -697,7 +732,7 @@ def test_outcomes_realised_later_than_the_splitter_purges_are_an_error(panel):
     with pytest.raises(InputError, match="cv: .* outcomes are realised over outcome_horizon=3 periods.*horizon=3"):
         run({"ridge": Ridge()}, panel, cv=WalkForward(2, 2), outcome_horizon=3)
     found = run({"ridge": Ridge()}, panel, cv=WalkForward(2, 2, horizon=3), outcome_horizon=3)
-    assert "horizon=3" in found.methods()
+    assert "horizon 3" in found.methods()
 
 
 class LastYears:

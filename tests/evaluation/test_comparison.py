@@ -87,6 +87,22 @@ def test_the_table_has_words_where_there_is_no_number():
         made().table(["maee"])
 
 
+def test_printed_forms_leave_out_tests_that_the_periods_do_not_allow():
+    short = made(n_periods=4)
+    for printed in (short._repr_html_(), short.to_latex(), short.to_markdown(), str(short)):
+        assert "DM t" not in printed and "IC t" not in printed and "too few for a test over time" in printed
+    assert {"IC t", "DM t", "p"} <= set(short.to_frame()) and "DM t" in made().to_latex()
+    assert list(short.to_frame()) == list(made().to_frame())  # data keeps its columns
+    assert "n/a (T=4)" in short.to_latex(metrics=["dm_t"])  # what alone was requested
+    logs = replace(short, outcome="log_mb")
+    assert "Median" in str(logs) and "Median" in logs.to_latex() and "Median" not in logs.to_latex(metrics=["rmse"])
+
+
+@pytest.mark.parametrize(("n_periods", "how"), [(4, "clustered by firm, given these periods"), (12, "over time")])
+def test_the_note_names_the_standard_error_of_the_table(n_periods, how):
+    assert f"s.e.: of R² mean, {how}." in " ".join(str(made(n_periods)).split())
+
+
 @pytest.mark.parametrize("n_periods", [1, 2, 12])
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
 def test_the_text_fits_the_terminal(n_periods, task):

@@ -68,7 +68,7 @@ def test_the_report_shows_table_1_halves_and_the_spread_as_a_strategy(tmp_path):
         "OLS": OwnCharacteristicsRegressor(),
         "Peers": PeerAttentionRegressor(n_heads=1, own="linear", kappa=None, random_state=0),
     }
-    result = compare(models, X, y, codes=["sic"], cv=WalkForward(12, 6), factors=factors,
+    result = compare(models, X, y, codes=["sic"], cv=WalkForward(12, 12), factors=factors,
                      outcome_horizon=0, labels=labels, decomposition=False, verbose=False)  # fmt: skip
     page = result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
     for words in ("Descriptive statistics", "Size: log of assets", "The spread as a strategy", "net of cost", "Alpha"):

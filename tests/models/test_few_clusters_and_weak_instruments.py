@@ -197,7 +197,7 @@ def test_a_negative_variance_of_two_kinds_of_clusters_is_nan():
     assert found.freedom == 3
 
 
-@pytest.mark.parametrize("n", [300, 200_000])
+@pytest.mark.parametrize("n", [300, 50_000])
 def test_with_one_strong_instrument_the_set_is_the_interval_of_two_stage_least_squares(n):
     """However precise the estimate is: a set on a fixed grid would miss it, and be empty."""
     rng = np.random.default_rng(1)
@@ -239,11 +239,12 @@ def plain_ar(g, X, Z, w, y):
     n, k, q, n_clusters = len(y), X.shape[1], Z.shape[1], g.max() + 1
     R = np.column_stack([X, Z])
     bread = np.linalg.inv(R.T @ R)
+    members = np.equal.outer(np.arange(n_clusters), g) * 1.0
 
     def p(b):
         target = y - b * w
         beta = bread @ R.T @ target
-        scores = np.stack([(R * (target - R @ beta)[:, None])[g == c].sum(axis=0) for c in range(n_clusters)])
+        scores = members @ (R * (target - R @ beta)[:, None])
         V = bread @ scores.T @ scores @ bread * n_clusters / (n_clusters - 1) * (n - 1) / (n - k - q)
         wald = beta[k:] @ np.linalg.solve(V[k:, k:], beta[k:])
         return stats.f.sf(wald * (n_clusters - q) / (q * (n_clusters - 1)), q, n_clusters - q)

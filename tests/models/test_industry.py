@@ -6,8 +6,8 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from peerattn import nn
-from peerattn.exceptions import CodeWarning, InputError
-from peerattn.models import IndustryPeerRegressor
+from peerattn.exceptions import CodeWarning, InputError, IsolateWarning
+from peerattn.models import IndustryMedianRegressor, IndustryPeerRegressor
 from peerattn.panel import sic_to_fama_french
 
 SIC = ["3711", "3711", "3714", "3720", "3721", "2911", "2990", "1311", "7372", "7373", "7374"]
@@ -159,3 +159,46 @@ def test_an_industry_code_that_is_not_used_is_named():
         IndustryPeerRegressor().fit(X, [1.0, 2.0, 5.0, 6.0])
     IndustryPeerRegressor(scheme="plain").fit(X, [1.0, 2.0, 5.0, 6.0])  # the mean of all firms is meant
     IndustryPeerRegressor(industry="sic").fit(X, [1.0, 2.0, 5.0, 6.0])
+
+
+@pytest.mark.parametrize("model", [IndustryPeerRegressor, IndustryMedianRegressor])
+@pytest.mark.parametrize("scheme", ["ff12", "ff48", "ff49"])
+def test_numbers_of_groups_are_no_sic_codes(model, scheme):
+    X, y = simulated_panel()
+    numbers = pd.DataFrame({scheme: np.arange(len(X)) % 12 + 1}, X.index)
+    held = f"scheme='{scheme}' groups SIC codes; column '{scheme}' holds 1, 2, 3: leave scheme out"
+    with pytest.raises(InputError, match=held):
+        model(industry=scheme, scheme=scheme).fit(numbers, y)
+    model(industry=scheme).fit(numbers, y)
+    least = X.assign(sic=np.where(numbers[scheme] > 6, 100, np.nan))
+    model(industry="sic", scheme=scheme).fit(least[["sic"]].assign(one=X["sic"] == "3711"), y)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "kind"),
+    [("sic", "Technology", "SIC"), ("sic", "37111", "SIC"), ("sic", "-1", "SIC"), ("naics", "Telecom", "NAICS"),
+     ("gics", "251020101", "GICS")],
+)  # fmt: skip
+def test_what_is_no_code_is_not_nested_by_its_first_letters(column, value, kind):
+    X, y = simulated_panel()
+    codes = pd.DataFrame({column: X["sic"].mask(X["sic"] == "3711", value)})
+    with pytest.raises(InputError, match=f"{column}: '{value}' is not a {kind} code.*scheme=\"plain\""):
+        IndustryPeerRegressor(industry=column).fit(codes, y)
+    IndustryPeerRegressor(industry=column, scheme="plain").fit(codes, y)
+
+
+def test_codes_of_any_column_and_spelling_nest():
+    X, y = simulated_panel()
+    codes = X["sic"].mask(X["sic"] == "3711", "0100")
+    expected = IndustryPeerRegressor(industry="sic").fit(codes.to_frame(), y).predict(codes.to_frame(), outcomes=y)
+    for given in (codes, codes.astype(int), codes.astype(float), codes.astype(int).astype("category")):
+        found = given.to_frame("branch")
+        model = IndustryPeerRegressor(industry="branch", scheme="sic").fit(found, y)
+        np.testing.assert_array_equal(model.predict(found, outcomes=y), expected)
+
+
+def test_a_firm_alone_gets_the_mean_of_training():
+    X, y = simulated_panel(1)
+    with pytest.warns(IsolateWarning, match="the mean of all other firms, or of training where there are none"):
+        found = IndustryPeerRegressor(industry="sic").fit(X[["sic"]], y).predict(X[["sic"]], outcomes=y)
+    assert found == pytest.approx(y.mean())

@@ -38,3 +38,13 @@ def test_the_level_of_columns_moves_the_intercept_alone(effects, instrumented):
     if instrumented:
         assert far.identification.ar_p == pytest.approx(near.identification.ar_p, rel=1e-4)
         assert far.identification.effective_f == pytest.approx(near.identification.effective_f, rel=1e-4)
+
+
+@pytest.mark.parametrize("effects", [[], ["firm"]])
+def test_columns_that_effects_absorb_are_named_as_such(effects):
+    y, X, _, _, groups = drawn()
+    X = X.drop(columns=["thrice", "intercept"] if effects else "intercept").assign(of_firm=groups["firm"])
+    found = two_stage(y, X, effects=groups[effects], clusters=groups[["firm"]])
+    wanted = {True: "Left out as combinations of others and of the absorbed effects: of_firm.",
+              False: "Left out as combinations of others: thrice."}  # fmt: skip
+    assert wanted[bool(effects)] in " ".join(str(found).split())

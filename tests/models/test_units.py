@@ -122,8 +122,8 @@ def test_the_unit_of_loss_weights(name):
     model = MODELS[name]
     y = (Y > 0).astype(int) if name == "attention, classes" else Y
     weight = np.exp(np.random.default_rng(1).normal(size=PAST.sum()))
-    for weights in (weight, np.ones(PAST.sum())):
-        fitted = (clone(model).fit(X[PAST], y[PAST], loss_weight=unit * weights) for unit in (1.0, 1e-3, 1e6))
+    for weights, units in ((weight, (1.0, 1e-3, 1e6)), (np.ones(PAST.sum()), (1.0, 1e6))):
+        fitted = (clone(model).fit(X[PAST], y[PAST], loss_weight=unit * weights) for unit in units)
         of_call = {"outcomes": y[~PAST]} if model.task == "nowcast" else {}
         before, *after = (one.predict(X[~PAST], **of_call) for one in fitted)
         for found in after:

@@ -177,3 +177,31 @@ def test_words_for_missing_are_names_of_codes_and_said_to_be(word, dtype):
     with pytest.warns(CodeWarning, match=f"column 'region' holds '{word}' in 2 cells, which is taken as a name"):
         panel = as_panel(frame, outcome="y", codes=["region"])
     assert panel.codes["region"].fillna("?").tolist() == [word, "EU", word, "?"]
+
+
+@pytest.mark.parametrize("name", ["firm", "ID", "sector", "Industry", "sub_industry", "country", "state", "REGION"])
+def test_whole_numbers_named_like_a_group_are_codes(name):
+    frame = pd.DataFrame({"stock": list("ABAB"), "year": [1, 1, 2, 2], "size": [1.0, 2, 4, 3], name: [3, 7, 3.0, np.nan]})
+    frame["roa"] = [1.0, 2.0, 0.0, 5.0]
+    labels = {"firm": "stock", "period": "year"}
+    choice = as_panel(frame, outcome="roa", **labels).choice
+    assert choice.characteristics == ("size",) and "looks like a code" in choice.left[name]
+    with pytest.warns(CodeWarning, match=f"column '{name}' looks like a code but is used as a number"):
+        as_panel(frame.drop(columns="roa"), frame["roa"].to_numpy(), **labels)
+    for values in ([0.3, 1.7, 2.0, 2.5], [0, 1, 0, 1]):  # a measure of the state, and a mark
+        assert name in as_panel(frame.assign(**{name: values}), outcome="roa", **labels).choice.characteristics
+    assert "state_tax" in as_panel(frame.assign(state_tax=7), outcome="roa", **labels).choice.characteristics
+
+
+@pytest.mark.parametrize("text", ["01/31/1988", "1988-01-31", "1988/1/31", "31.1.1988", " 1988-01-31 00:00:00"])
+def test_dates_as_text_are_no_code(text):
+    X = pd.DataFrame({"firm": list("ABC"), "period": 2001, "size": [1.0, 2.0, 4.0], "founded": [None, text, text]})
+    with pytest.raises(InputError, match="column 'founded' of X holds dates such as .*: a characteristic is a number, a code is"):
+        as_panel(X)
+    assert as_panel(X, codes=["founded"]).choice.codes == ("founded",)
+
+
+@pytest.mark.parametrize("text", ["01.11.10", "31-33", "3711", "1988", "88-01-31", "A/1/1988"])
+def test_codes_that_are_no_dates_stay_codes(text):
+    X = pd.DataFrame({"firm": list("ABC"), "period": 2001, "size": [1.0, 2.0, 4.0], "code": [None, text, text]})
+    assert as_panel(X).choice.codes == ("code",)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from peerattn.exceptions import CodeWarning, InputError, PossibleLeakWarning, UnitWarning
+from peerattn.exceptions import CodeWarning, InputError, LabelWarning, PossibleLeakWarning, UnitWarning
 from peerattn.panel import as_panel, check_panel
 
 
@@ -257,6 +257,13 @@ def test_undeclared_numeric_codes_warn(X, values):
 
 def test_fractions_named_like_a_code_do_not_warn(X):
     fit_gate(X.assign(sic_share=np.linspace(0, 1, 12)))
+
+
+def test_firms_that_differ_by_blanks_alone_are_said_to_be(X, y):
+    flat = X.reset_index()
+    flat["firm"] = flat["firm"].where(flat["period"] > 2001, flat["firm"] + " ")
+    with pytest.warns(LabelWarning, match=r"firms '([A-D]) ?' and '\1 ?' differ by blanks alone and count as two \(4 such\)"):
+        fit_gate(flat, y.to_numpy())
 
 
 def test_a_code_that_names_the_firm_is_refused():

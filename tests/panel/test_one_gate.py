@@ -250,5 +250,56 @@ def test_weights_and_dates_are_aligned_once():
     panel = as_panel(shuffled, y, weights={"loss_weight": weight[::-1]}, known_at=y * 0 + 2002)
     assert panel.weights["loss_weight"].tolist() == weight.loc[shuffled.index].tolist()
     assert panel.known_at.tolist() == [2002.0] * 12
-    with pytest.raises(InputError, match="loss_weight must be at least 0 and known in every row; 1 rows are not"):
+    with pytest.raises(InputError, match="loss_weight must be at least 0, finite and known in every row; 1 rows are not"):
         as_panel(X, y, weights={"loss_weight": [-1.0] + [1.0] * 11})
+
+
+DATES = pd.date_range("2001-01-01", periods=12)
+NO_NUMBERS = {
+    "datetime64": DATES,
+    "timedelta64": DATES - DATES[0],
+    "period": DATES.to_period("M"),
+    "datetime": DATES.astype(object),
+    "complex": np.arange(12) + 1j,
+}
+
+
+@pytest.mark.parametrize("values", [*NO_NUMBERS.values(), pd.Categorical(DATES)], ids=[*NO_NUMBERS, "category"])
+@pytest.mark.parametrize("door", ["y", "outcomes", "sample_weight", "score", "loss_weight", "peer_weight", "compare"])
+def test_dates_durations_and_complex_numbers_are_no_outcomes_or_weights(values, door):
+    X, y = simulated(4, 3)
+    given = pd.Series(values, X.index, name="given")
+    ridge = CrossSectionalRidge(alpha=1.0)
+    heads = PeerAttentionRegressor(n_heads=0)
+    doors = {
+        "y": lambda: ridge.fit(X, given),
+        "outcomes": lambda: ridge.fit(X, y).predict(X, outcomes=given),
+        "sample_weight": lambda: ridge.fit(X, y, sample_weight=given),
+        "score": lambda: ridge.fit(X, y).score(X, y, sample_weight=given),
+        "loss_weight": lambda: heads.fit(X, y, loss_weight=given),
+        "peer_weight": lambda: heads.fit(X, y, peer_weight=given),
+        "compare": lambda: compare({"Ridge": ridge}, X, given, cv=WalkForward(1, 1), decomposition=False, verbose=False),
+    }
+    name = {"score": "sample_weight", "compare": "y"}.get(door, door)
+    with pytest.raises(InputError, match=rf"{name} must hold numbers \(it holds (complex|datetime|period|timedelta)"):
+        doors[door]()
+
+
+@pytest.mark.filterwarnings("ignore:X carries neither")
+@pytest.mark.parametrize("values", [DATES.to_numpy(), (DATES - DATES[0]).to_numpy()], ids=["dates", "durations"])
+def test_arrays_of_dates_are_no_outcomes_or_weights(values):
+    X, y = simulated(4, 3)
+    x = X.to_numpy()
+    ridge = CrossSectionalRidge(alpha=1.0)
+    with pytest.raises(InputError, match="y must hold numbers"):
+        ridge.fit(x, values)
+    with pytest.raises(InputError, match="sample_weight: expected one number for each row"):
+        ridge.fit(x, y.to_numpy(), sample_weight=values)
+
+
+@pytest.mark.parametrize("name", ["loss_weight", "peer_weight"])
+def test_infinite_weights_are_an_error(name):
+    X, y = simulated(4, 3)
+    weight = np.where(np.arange(12) < 5, 1.0, np.inf)
+    with pytest.raises(InputError, match=rf"{name} must be at least 0, finite and known.*; 7 rows are not \(first: row 5\)"):
+        PeerAttentionRegressor(n_heads=0).fit(X, y, **{name: weight})

@@ -86,7 +86,7 @@ def model_confidence_set(losses: pd.DataFrame, *, size: float = 0.1, horizon: in
         values = losses.to_numpy(dtype=float)
     needed = periods_needed(horizon)
     expect(values.shape[1] >= 2, "losses", "at least two models, one column each", values.shape[1])
-    expect(len(values) >= needed, "losses", f"{needed} periods for a test over time", len(values), "Use Comparison.test.")
+    expect(len(values) >= needed, "confidence set", f"{needed} periods for a test over time", len(values), "Use Comparison.test.")
     expect(bool(np.isfinite(values).all()), "losses", "all models scored in the same periods", "some that are NaN")
     p = pd.Series({name: _least_p(losses, name, horizon) for name in losses.columns})
     included, excluded = (tuple(map(str, p.index[kept])) for kept in (p > size, p <= size))

@@ -107,7 +107,7 @@ def _one_sided(network: PeerNetwork) -> Block:
         return ""
     pairs = pairs[pairs["direction"].abs() >= 0.005]
     if pairs.empty:
-        return "No pair of firms is one-sided beyond how popular each of them is."
+        return "No pair of firms is one-sided beyond how popular each of them is; with a symmetric kernel none can be."
     heads = ["Firm", "Peer", "Weight on the peer", "Peer's weight on the firm", "Direction"]
     displayed = pairs[["firm", "peer", "weight", "reverse", "direction"]].set_axis(heads, axis=1)
     note = "Direction: the log ratio of the two weights minus that of the firms' popularity. Ordered by the weight that it moves."

@@ -20,7 +20,7 @@ READS = scores.Metric("reads", "Uses", "")
 _NOTES = {
     ("r2_mean",): "R² mean: out of sample, against the prevailing mean.",
     ("r2_zero",): "R² zero: the same against a forecast of zero.",
-    ("r2_se",): "s.e.: of R² mean, over time, or clustered by firm where the periods are few.",
+    ("r2_se",): "s.e.: of R² mean, {how}.",
     ("r2_within",): "R² within period: of differences between the firms of a period.",
     ("fm_slope", "fm_t"): "FM: mean of the slopes of outcome on prediction, period by period (Fama–MacBeth).",
     ("cal_slope", "cal_p"): "Calibration: slope of outcome on prediction; p of intercept 0 and slope 1, clustered both ways.",
@@ -51,13 +51,13 @@ def as_table(compared: WithClaims, metrics: Sequence[str] = PRINTED, *, stars: b
 def without_tests(compared: WithClaims, metrics: Sequence[str]) -> list[str]:
     """Leave out the tests over time where the periods are too few for any; the note under the table explains it.
 
-    Errors in per cent are added where the outcome is a log.
+    Errors in per cent are added to the usual columns where the outcome is a log.
     """
-    if named_like_log(compared.outcome) and "rmse" in metrics:
+    if named_like_log(compared.outcome) and metrics in (PRINTED, REPORTED):
         at = metrics.index("rmse") + 1
         metrics = [*metrics[:at], *scores.LOG_METRICS, *metrics[at:]]
     few = len(compared.periods) < periods_needed(compared.horizon)
-    return [key for key in metrics if not (few and key in ("rank_ic_t", "dm_t", "dm_p"))]
+    return [key for key in metrics if not (few and key in ("rank_ic_t", "dm_t", "dm_p"))] or list(metrics)
 
 
 def _cell(compared: WithClaims, model: ModelNote, metric: scores.Metric, stars: bool) -> float | str:
@@ -97,15 +97,19 @@ def _tested(compared: WithClaims, name: str, metric: scores.Metric, stars: bool)
 
 
 def _footnotes(compared: WithClaims, metrics: set[str], stars: bool) -> list[str]:
-    notes = [f"{compared.sample}.", *(wording for keys, wording in _NOTES.items() if metrics & {*keys})]
+    needed = periods_needed(compared.horizon)
+    few = len(compared.periods) < needed
+    how = {False: "over time", True: "clustered by firm, given these periods"}[few]
+    notes = [f"{compared.sample}.", *(wording.format(how=how) for keys, wording in _NOTES.items() if metrics & {*keys})]
     if "rank_ic" in metrics:
         t = f"; {critical_t(ic.test for ic in compared.rank_ics.values())}" * ("rank_ic_t" in metrics)
-        notes.append(f"Rank IC: mean Spearman correlation{t}.")
+        none = "; none of means of all others, which fall in the own outcome" * (not all(map(compared.has_order, compared.names)))
+        notes.append(f"Rank IC: mean Spearman correlation{t}{none}.")
     if metrics & {"dm_t", "dm_p"}:
         notes.append(f"DM t: panel Diebold–Mariano against {compared.baseline!r}; positive = better. p: two-sided, each alone.")
     if stars and "dm_t" in metrics:
         notes.append("* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t.")
-    if len(compared.periods) < (needed := periods_needed(compared.horizon)):
+    if few:
         notes.append(f"T = {len(compared.periods)} is too few for a test over time ({needed} are needed).")
     if tuned := [f"{model.name} {model.trials}" for model in compared.models if model.trials > 1]:
         notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")

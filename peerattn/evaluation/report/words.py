@@ -6,7 +6,7 @@ import pandas as pd
 from peerattn.evaluation.claims import NO, YES, Claims, Step, WithClaims
 from peerattn.evaluation.gains import HALF, Gain
 from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
-from peerattn.evaluation.running.information import PEERS
+from peerattn.evaluation.running.information import COMMON, PEERS
 from peerattn.foreign_text import visible
 from peerattn.models.stacking.evidence import STEPS
 from peerattn.network import PeerNetwork, effective_peers, network_correlation, overlap
@@ -29,7 +29,8 @@ RELEVANCE = (
 def summary(compared: WithClaims) -> list[str]:
     """Return the finding in plain words: whether peers help, on what evidence, where predictability comes from, which network."""
     claims = compared.claims
-    wording = [verdict(compared), decomposition(compared), users_models(claims), spread(claims), power(claims), placebo(compared)]
+    wording = [verdict(compared), decomposition(compared), users_models(compared), best_control(compared), spread(claims)]
+    wording += [power(claims), placebo(compared)]
     return [visible(sentence) for sentence in (*wording, compared.panel.caution, *network_found(compared)) if sentence]
 
 
@@ -68,12 +69,26 @@ def _added(step: Step) -> str:
     return f"{number(gain.gain, '+')}{_interval(gain)}"
 
 
-def users_models(claims: Claims) -> str:
+def users_models(compared: WithClaims) -> str:
     """Describe how the user's peer models compare with the stack without peers, and with their own versions without peers."""
-    if not claims.models:
+    gains = compared.claims.models
+    if not gains:
         return ""
-    parts = [f"{g.model} against {g.against}: {number(g.gain, '+')}{_interval(g)}" for g in claims.models]
+    parts = [f"{g.model} against {g.against}: {number(g.gain, '+')}{_interval(g)}" for g in gains]
+    # readers find these among the networks of the page
+    means = [m.name for m in compared.models if m.information == COMMON and m.name in compared.networks]
+    if means:
+        parts.append(f"not of {listed(means)}, which choose{'s' * (len(means) == 1)} no peers")
     return f"Difference in held-out R² of each peer model: {'; '.join(parts)}."
+
+
+def best_control(compared: WithClaims) -> str:
+    """Name the model with the highest R² where it chooses no peers, and is not the stack without peers."""
+    r2 = compared.scores["r2_mean"].round(3)
+    others = r2.drop([name for name in compared.controls if name != compared.without_name])
+    if not others.max() < r2.max():
+        return ""
+    return f"The highest held-out R², {number(r2.max())}, is that of a model without chosen peers: {r2.idxmax()}."
 
 
 def tested(gain: Gain, p: float) -> str:
@@ -82,7 +97,9 @@ def tested(gain: Gain, p: float) -> str:
     if gain.how == "by period":
         given = f", over {gain.clusters} periods as if they were independent (t with {gain.clusters - 1} degrees of freedom)"
     elif gain.how != "over time":
-        given = f", clustered {gain.how} ({gain.clusters} clusters), given these periods and symmetric sums of the clusters"
+        given = (
+            f", clustered {gain.how} ({gain.clusters} clusters), given these periods and symmetrically distributed cluster sums"
+        )
     return f"t = {gain.t:.2f}, one-sided {p_words(p)}{given}"
 
 
@@ -172,8 +189,6 @@ def few_codes(compared: WithClaims) -> pd.Series | None:
     for name, group in compared.panel.codes.items():
         by_firm = group.groupby(level=0).last()
         if by_firm.nunique() <= 30 and by_firm.ne("unknown").any():
-            if "industries" in name:
-                name = "industry"
             return by_firm.astype(str).rename(str(name))
     return None
 
@@ -211,13 +226,15 @@ def methods_paragraph(compared: WithClaims) -> str:
     if choice.codes:
         columns += f" and {len(choice.codes)} codes ({', '.join(choice.codes)})".replace(" 1 codes", " 1 code")
     split = "; fits per model: ".join(compared.settings.get(name, "") for name in ("split", "fits per model"))
+    stack = {compared.without_name, compared.stack}
+    names = [model.name for model in compared.models if not (model.control and model.name in stack)]
     failed = [failure.model for failure in compared.failures]
     used = [f"{name} {version}" for name, version in versions_of(compared).items()]
     wording = [
         f"We {VERBS[compared.task]} {compared.outcome} from {columns}.",
         TASKS[compared.task],
         f"Models are fitted and tested out of sample: {split}.",
-        f"We compare {', '.join(compared.names)}; the baseline is {compared.baseline}.",
+        f"We compare {', '.join(names)}; the baseline is {compared.baseline}.",
         f"All models are scored on the same rows: {compared.sample}.",
         f"Not scored, because they failed: {', '.join(failed)}." * bool(failed),
         "R² is one minus the ratio of the squared errors of the model and of a benchmark: zero (Gu, Kelly and Xiu 2020), or "
@@ -235,9 +252,10 @@ def nested(compared: WithClaims) -> str:
     """Describe how held-out R² is decomposed; nothing where it is not."""
     if compared.stack is None:
         return ""
-    models = f"Held-out R² is decomposed by nested models: the predictions of one stack after {listed([*STEPS])}."
-    weights = "Groups get weights on held-out periods of the training rows, never on test rows."
-    return f"{models} {weights} Whether peers help is the test of the last step."
+    models = f"Held-out R² is decomposed by nested models: the predictions of a combination of models after {listed([*STEPS])}."
+    weights = "Its weights are chosen on held-out periods of the training rows, never on test rows."
+    last = f"{compared.stack} against {compared.without_name}"
+    return f"{models} {weights} Whether peers help is the test of the last step ({last})."
 
 
 def tests(compared: WithClaims) -> str:
@@ -246,10 +264,12 @@ def tests(compared: WithClaims) -> str:
     if n == 1:
         return "With one tested period there is no test."
     if n < periods_needed(compared.horizon):
-        clusters = "by firm or code (wild cluster bootstrap, Cameron, Gelbach and Miller 2008), given these periods and symmetric"
-        clusters += " sums of the clusters, or by period (Ibragimov and Müller 2010), whichever gives the largest p"
+        clusters = (
+            "by firm or code (wild cluster bootstrap, Cameron, Gelbach and Miller 2008, of symmetrically distributed cluster"
+        )
+        clusters += " sums, given these periods), or by period (Ibragimov and Müller 2010), whichever gives the largest p"
         return f"With {n} tested periods differences in squared error are clustered {clusters}."
-    variance = "an equal-weighted cosine variance, scaled to be unbiased in an AR(.7) (peerattn.evaluation.mean_test)"
+    variance = "an equal-weighted cosine variance, scaled to be unbiased in an AR(1) with coefficient .7"
     student = "Student's t (Lazarus, Lewis, Stock and Watson 2018; Coroneo and Iacone 2020)"
     together = "all models together by multiple comparisons with the best (Horrace and Schmidt 2000)"
     over_time = f"over periods (Diebold and Mariano 1995) with {variance}, and {student}"

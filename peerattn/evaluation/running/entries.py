@@ -197,7 +197,12 @@ class Entry:
             if len(model) > 1:
                 X = model[:-1].transform(X)
             model = model[-1]
-        return model.network_at(X, fold.call.period[at][0], **self._outcomes(y))
+        period = fold.call.period[at][0]
+        # a class of a user's own may define peer_network, which network_at does not call
+        definer = next(each for each in type(model).__mro__ if "peer_network" in vars(each))
+        if not definer.__module__.startswith("peerattn."):
+            return model.peer_network(X, **self._outcomes(y)).subset(periods=[period])
+        return model.network_at(X, period, **self._outcomes(y))
 
     def _training_peers(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:
         if takes_panels(model) or reads_rows(model):
@@ -334,7 +339,7 @@ def _entry(name: object, model: BaseEstimator, task: Task, reference: Reference)
         wrong = f" is the class {model.__name__}; pass an instance, {model.__name__}()."
     elif isinstance(model, str):
         wrong = f" is the text {model!r}: pass a list of ready names, [{model!r}, ...], or make_model({model!r})."
-    elif not hasattr(model, "fit") or not is_regressor(model):
+    elif not (hasattr(model, "fit") and hasattr(model, "__sklearn_tags__") and is_regressor(model)):
         first = "a class of your own derives from RegressorMixin first, then from BaseEstimator"
         wrong = f": expected a regressor with fit and predict ({first}), got {type(model).__name__}."
     elif isinstance(model, FrozenEstimator):
@@ -367,4 +372,4 @@ def _advice(model: BaseEstimator, task: Task) -> str:
         return f"it uses the outcomes of the period it predicts. Compare with task='nowcast'{where}."
     if any(search.scoring is not nowcast_score for search in searches(model)):
         return "its search scores without peers' outcomes. Set scoring=nowcast_score, or use task='forecast'."
-    return "it does not read peers' outcomes. Set task='nowcast', or compare with task='forecast'."
+    return "it does not use peers' outcomes. Construct it with task='nowcast', or compare with task='forecast'."

@@ -269,9 +269,10 @@ def given_bandwidths(given: Any, names: Sequence[str], reference: Bandwidths) ->
         both[: values.size] = values
     h = both[:n_h]
     mixing = both[n_h:]
+    if not (h > 0).all():
+        raise InputError(f"bandwidth must be positive, got {h.min():g}.")
     if not (h >= 1 / LARGEST).all():
-        least = "positive" if h.min() <= 0 else f"at least {1 / LARGEST:g}"
-        raise InputError(f"bandwidth must be {least}, got {h.min():g}: distances would overflow.")
+        raise InputError(f"bandwidth must be at least {1 / LARGEST:g}, got {h.min():g}: distances would overflow.")
     if not ((mixing >= 0) & (mixing <= 1)).all():
         raise InputError(f"bandwidth of a code (λ) must be from 0 to 1, got {mixing.tolist()}.")
     return Bandwidths(torch.tensor(h), torch.tensor(mixing))

@@ -62,7 +62,7 @@ def test_a_model_that_is_worse_by_the_same_loss_in_every_period_is_left_out(gap)
 def test_bad_losses():
     L = losses([0, 0.1])
     for bad, message in (
-        (L.iloc[:9], "12 periods for a test over time, got 9"),
+        (L.iloc[:9], "confidence set: expected 12 periods for a test over time, got 9"),
         (L[["M0"]], "at least two models"),
         (L.where(L["M0"] < 3), "some that are NaN"),
     ):

@@ -31,7 +31,7 @@ def result():
     firms = [FIRM, FORMULA, *ODD, *(f"F{k}" for k in range(4))]
     index = pd.MultiIndex.from_product([firms, range(2001, 2015)], names=["firm", "period"])
     X = pd.DataFrame({SIZE: rng.normal(size=len(index))}, index=index)
-    X["sic"] = [["<i>1</i>", "=2"][firms.index(firm) % 2] for firm, _ in index]
+    X["branch"] = [["<i>1</i>", "=2"][firms.index(firm) % 2] for firm, _ in index]
     y = (X[SIZE] + rng.normal(size=len(index))).rename("<u>roa</u>_next")
     models = {MODEL: NadarayaWatsonRegressor(), FORMULA: Ridge(), "Bad": Broken()}
     limits = ["<blink>limit</blink>"]
@@ -39,7 +39,7 @@ def result():
         models,
         X,
         y,
-        industry="sic",
+        industry="branch",
         cv=WalkForward(10, 5),
         task="nowcast",
         limits=limits,
@@ -83,8 +83,8 @@ def test_latex(result, tmp_path):
         assert depth >= 0
     assert depth == 0
     rows = body[body.index(r"\midrule") : body.index(r"\bottomrule")]
-    n_rows = rows.count("\\\\\n")  # of nine cells, no stray column
-    assert n_rows == len(result.scores) + 1 and len(re.findall(r"(?<!\\)&", rows)) == 8 * n_rows
+    n_rows = rows.count("\\\\\n")  # of six cells, no stray column
+    assert n_rows == len(result.scores) + 1 and len(re.findall(r"(?<!\\)&", rows)) == 5 * n_rows
     assert latex_text("[a") == "[a" and latex_text("é 東") == "é 東"
 
 
@@ -92,7 +92,7 @@ def test_markdown(result):
     text = result.to_markdown()
     table = [line for line in text.splitlines() if line.startswith("|")]
     for line in table:
-        assert len(re.findall(r"(?<!\\)\|", line)) == 10
+        assert len(re.findall(r"(?<!\\)\|", line)) == 7
     assert markdown_text(MODEL) in text and "<script" not in text.replace("\\<", "")
 
 

@@ -8,8 +8,11 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from peerattn.evaluation import WalkForward, compare, fama_macbeth, quantile_portfolios
+from peerattn.evaluation.report.network import _one_sided
+from peerattn.evaluation.report.words import few_codes
 from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor
+from peerattn.network import PeerNetwork
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -54,7 +57,7 @@ def test_sample_loss_counts_rows_firms_and_periods(panel, result):
 
 
 def test_groups_are_fifths_and_broad_industries(panel, result):
-    assert list(result.panel.groups) == ["size, fifths", "sic, 12 industries of Fama and French"]
+    assert list(result.panel.groups) == ["size, fifths", "Fama–French 12 industry from sic"]
     size = panel[0]["size"]
     fifths = result.panel.groups["size, fifths"]
     shares = size.groupby(level=1).rank(pct=True).reindex(fifths.index)
@@ -74,11 +77,14 @@ def test_limits_are_told_and_found(panel, result):
     assert "No firm leaves" not in said and "Outliers" not in said
     staying = X.index.get_level_values(0) != "F07"
     wild = y[staying].copy()
-    wild.iloc[5] = 50.0
+    wild.iloc[17] = 50.0  # a tested row
     alone = compare({"Ridge": Ridge()}, X.loc[staying, ["size"]], wild, cv=CV, decomposition=False, verbose=False)
     said = " ".join(alone.panel.limits)
     assert "No firm leaves before the last period" in said and "Outliers decide" in said
     assert "never change" not in said and "missing" not in said
+    wild.iloc[[17, 5]] = [0.0, 50.0]  # R² is not of training rows
+    alone = compare({"Ridge": Ridge()}, X.loc[staying, ["size"]], wild, cv=CV, decomposition=False, verbose=False)
+    assert "Outliers" not in " ".join(alone.panel.limits)
 
 
 def test_regression_metrics_and_stars(result):
@@ -166,3 +172,28 @@ def test_methods_say_what_was_done(result):
     ):
         assert needed in said, needed
     assert result.sample in said and "{" not in said
+    assert "walk forward over the last 12 periods, refitted every 12 periods, expanding window, horizon 1" in said
+    assert not re.search(r"[a-z]_[a-z]*=|=|peerattn\.", said)
+
+
+def test_the_methods_of_a_decomposition_define_its_terms():
+    index = pd.MultiIndex.from_product([range(15), range(2001, 2021)], names=["firm", "period"])
+    X = pd.DataFrame({"size": np.random.default_rng(0).normal(size=300)}, index)
+    y = (X["size"] + np.random.default_rng(1).normal(size=300)).rename("roa")
+    made = compare({"Ridge": Ridge()}, X, y, cv=WalkForward(4, 4), verbose=False)
+    said = made.methods()
+    assert "We compare Ridge, Own" in said and "Prevailing mean; the baseline is Ridge." in said
+    assert "the predictions of a combination of models after own characteristics (linear), " in said
+    assert "the last step (Stack with peers against Stack without peers)" in said and "symmetric sums" not in said
+
+
+def test_industries_made_of_another_code_are_named(result, tmp_path):
+    assert few_codes(result).name == "Fama–French 12 industry from sic"
+    assert "Within the Fama–French 12 industry from sic" in result.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_symmetric_kernel_has_no_direction_by_construction():
+    distance = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0) ** 1.5))
+    weights = np.exp(-distance - distance.T) * (1 - np.eye(5))
+    network = PeerNetwork.from_matrices({1: (list("ABCDE"), None, weights / weights.sum(axis=1, keepdims=True))})
+    assert str(_one_sided(network)).endswith("; with a symmetric kernel none can be.")

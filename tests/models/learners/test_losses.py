@@ -64,7 +64,7 @@ def test_working_residuals_are_what_is_left():
 
 def test_pinball_predicts_the_quantile(train_heads):
     """In its sample, whether heads enter or not; heads are added as far as they lower the loss."""
-    train_heads(4, 150)
+    train_heads(3, 100)
     quantile = 0.1
     panel, losses = simulate_panel(40, 30, 3, signal_share=0.8, d_head=2, random_state=3), []
     for n_heads in (0, 1):

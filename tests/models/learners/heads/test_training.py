@@ -379,7 +379,7 @@ def test_where_scores_predict_nothing_heads_in_full_are_industry_peers():
         W = HeadsLearner(spec, TERMS, options=QUICK).fit(noise).weights(noise[0], slice(None))
         of_industry += np.allclose(W, same / np.maximum(same.sum(1, keepdims=True), 1))
     assert of_industry >= 2  # by chance heads seem to predict in one draw of six
-    options = TrainingOptions(n_seeds=2, max_steps=120, max_draws=1)
+    options = TrainingOptions(n_seeds=4, max_steps=200, max_draws=1)
     learned = HeadsLearner(spec, TERMS, options=options).fit(noisy).weights(noisy[0], slice(None))
     assert (learned[~same] > 0).any()
     assert not HeadsLearner(spec, TERMS, options=QUICK, loss=huber)._fallbacks(), "of the squared error only"

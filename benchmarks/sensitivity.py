@@ -114,7 +114,7 @@ HEADS: list[Change] = [
 FULL: list[Change] = [
     with_option("one weight decay, none chosen", weight_decays=(0.3,)),
     with_option("the larger weight decay, none chosen", weight_decays=(1.5,)),
-    Change("no equal weights on firms of one code", owner=learner.HeadsLearner, name="_fallbacks", new=lambda self: []),
+    Change("no equal weights on firms of one code", owner=learner.HeadsLearner, name="_fallbacks", new=lambda self, sections: []),
     Change("no second factor, of the period's mean", owner=selection, name="factor_of_means", new=lambda *given: 1.0),
     with_option("one draw of seeds", max_draws=1),
 ]

@@ -12,6 +12,13 @@ from peerattn.evaluation.running.information import last_step
 from peerattn.models.learned import hashes_of_rows
 from peerattn.panel import Panel
 
+#: Rows of known outcome, by the key of ``--json``, and what they are called.
+ROWS = {
+    "fit": "rows of the fit, in-sample where their outcome was known then",
+    "other": "other rows",
+    "all": "in-sample where it was fitted on these rows",
+}
+
 
 def run(options: Predict) -> None:
     """Predict, write, print."""
@@ -37,9 +44,10 @@ def run(options: Predict) -> None:
     about["r2_within"] = {}
     period = panel.X.index.get_level_values("period")
     for which, rows in _known_rows(saved.model, panel).items():
-        if (n := rows.sum()) > 1:
-            r2 = about["r2_within"][which] = r2_within_period(panel.y[rows], predicted[rows], period[rows])
-            message += f"\nR² within period, {which} ({n:,} rows): {r2:.4f}"
+        if rows.sum() > 1:
+            r2 = r2_within_period(panel.y[rows], predicted[rows], period[rows])
+            about["r2_within"][which] = r2
+            message += f"\nR² within period, {ROWS[which]} ({rows.sum():,} rows): {r2:.4f}"
     return report_line(options, message, about)
 
 
@@ -48,6 +56,6 @@ def _known_rows(model: Any, panel: Panel) -> dict[str, np.ndarray]:
     known = panel.y.notna().to_numpy()
     rows = getattr(last_step(model), "learned_rows_", None)
     if rows is None:
-        return {"in-sample where it was fitted on these rows": known}
+        return {"all": known}
     fitted = np.isin(hashes_of_rows(panel)[1], rows[1])
-    return {"in-sample": known & fitted, "later or other rows": known & ~fitted}
+    return {"fit": known & fitted, "other": known & ~fitted}

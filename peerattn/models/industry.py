@@ -15,7 +15,7 @@ from peerattn.models.cross_section import CrossSection, Rows, means_of_others
 from peerattn.models.mixins import PanelRegressorMixin
 from peerattn.network import PeerNetwork
 from peerattn.options import COLUMN
-from peerattn.panel.codes import check_sic, code_scheme, nested_codes, sic_to_fama_french
+from peerattn.panel.codes import check_sic, code_scheme, fault_of_codes, nested_codes, sic_to_fama_french
 from peerattn.panel.design import Design, weighted_median
 from peerattn.panel.panel import Panel
 from peerattn.types import OutcomesLike, PanelLike
@@ -202,10 +202,17 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
             warn_user(CodeWarning(f"{found}: {remedy}"))
         self.nested_ = self._nesting in _LEVELS
         self.levels_: tuple[int, ...] = (0,)
-        if self.industry is not None:
-            self.levels_ = (*_LEVELS.get(self._nesting, (1,)), 0)
-            if self.scheme in FAMA_FRENCH_SCHEMES:
-                check_sic(panel.codes[self.industry], self.scheme)
+        if self.industry is None:
+            return
+        if self.scheme in FAMA_FRENCH_SCHEMES:
+            check_sic(panel.codes[self.industry], self.scheme)
+        if self.nested_ and self.scheme == "auto" and (fault := fault_of_codes(panel.codes[self.industry], self._nesting)):
+            # names of sectors in a column called GICS are industries, of which none is part of another
+            warn_user(CodeWarning(f'{self.industry}: {fault}. Codes are taken as they are, as with scheme="plain".'))
+            self.nested_ = False
+        self.levels_ = (1, 0)
+        if self.nested_:
+            self.levels_ = (*_LEVELS[self._nesting], 0)
 
     def _learn(self, training: Rows, panel: Panel) -> None:
         self._keep_known(training)

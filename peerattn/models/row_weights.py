@@ -27,8 +27,8 @@ def frequencies(panel: Panel, weight: OutcomesLike) -> np.ndarray:
         aligned = isinstance(weight, pd.Series)
         if aligned:
             weight = panel.align(weight, "sample_weight")
-        elif (given := np.asarray(weight)).ndim:
-            weight = floats(given, wanted)
+        elif not isinstance(weight, int | float | None):
+            weight = floats(np.asarray(weight), wanted)
         found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)
         expect(not np.iscomplexobj(found), "sample_weight", "one number for each row", "complex numbers")
     if not aligned:

@@ -16,9 +16,8 @@ from peerattn.panel.words import WORDS
 
 #: Classifications whose digits nest: the code of length k is a group of the code of length k + 1.
 _SCHEMES = {"sic": r"h?sic(h|cd|code|_code|4)?$", "naics": "naics", "gics": "gics|gsubind|gind|ggroup|gsector"}
-_LOOKS_LIKE_CODE = re.compile(
-    r"(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)|(firm|id|(sub_?)?industry|sector|country|state|region)$", re.IGNORECASE
-)
+_LOOKS_LIKE_CODE = re.compile(r"(h?sic|naics|gics|ff\d|permno|permco|gvkey|cik)", re.IGNORECASE)
+_NAMES_A_GROUP = re.compile(r"firm|id|(sub_?)?industry|sector|country|state|region", re.IGNORECASE)
 #: What the codes of these are, and how messages put it.
 _FORMS = {"sic": (r"\d{4}", "four"), "naics": (r"\d{1,6}(-\d\d)?", "six"), "gics": (r"\d{1,8}", "eight")}
 _FIRST_SIC = "0100"  # agriculture: what is below numbers groups of another kind
@@ -44,7 +43,7 @@ def code_scheme(name: object) -> str:
 
 def looks_like_code(name: object) -> bool:
     """Return whether a numeric column of this name is probably a code (``sic*``, ``ff49``, ``permno``, ``country``, ...)."""
-    return bool(_LOOKS_LIKE_CODE.match(str(name)))
+    return bool(_LOOKS_LIKE_CODE.match(str(name)) or _NAMES_A_GROUP.fullmatch(str(name)))
 
 
 def are_whole(values: npt.ArrayLike | pd.Series) -> bool:
@@ -119,14 +118,19 @@ def nested_codes(column: pd.Series, scheme: str) -> pd.Series:
     >>> nested_codes(pd.Series([100, 3711.0], name="industry"), "sic").tolist()
     ['0100', '3711']
     """
-    codes = canonical_codes(column, scheme)
+    if fault := fault_of_codes(column, scheme):
+        remedy = 'Models take other codes with scheme="plain", or under another name of the column'
+        raise InputError(f"{column.name}: {fault}. {remedy}.")
+    return canonical_codes(column, scheme)
+
+
+def fault_of_codes(column: pd.Series, scheme: str) -> str:
+    """Return which value of a column is no code of a classification whose digits nest; empty where all are."""
     form, digits = _FORMS[scheme]
-    for code in codes.dropna().unique():
+    for code in canonical_codes(column, scheme).dropna().unique():
         if not re.fullmatch(form, code):
-            wanted = f"{code!r} is not a {scheme.upper()} code: up to {digits} digits are expected"
-            remedy = 'Models take other codes with scheme="plain", or under another name of the column'
-            raise InputError(f"{column.name}: {wanted}. {remedy}.")
-    return codes
+            return f"{code!r} is not a {scheme.upper()} code: up to {digits} digits are expected"
+    return ""
 
 
 def check_sic(column: pd.Series, scheme: str) -> None:

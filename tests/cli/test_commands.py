@@ -123,7 +123,8 @@ def test_predict_scores_the_rows_of_the_fit_apart_from_others(capsys, saved, tmp
         code, text, _ = said(capsys, "predict", saved, tmp_path / file, "--out", tmp_path / "p.csv", "--quiet")
         assert code == 0
         made = pd.read_csv(tmp_path / "p.csv").dropna()
-        parts = {"in-sample": made[made["year"] <= 2009], "later or other rows": made[made["year"] > 2009]}
+        of_fit = "rows of the fit, in-sample where their outcome was known then"
+        parts = {of_fit: made[made["year"] <= 2009], "other rows": made[made["year"] > 2009]}
         for which, rows in parts.items():
             assert (f"R² within period, {which} (" in text) == bool(len(rows))
             if len(rows):

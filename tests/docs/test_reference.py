@@ -96,6 +96,13 @@ def test_references_of_docstrings_lead_somewhere():
     assert not lost
 
 
+def test_bars_stand_in_code_or_formulas():
+    """To Sphinx |t| is a substitution, and an undefined one ends the build."""
+    code = re.compile(r"``.*?``|:math:`.*?`|\.\. math::.*?(?=\n\S|\Z)|>>>.*?(?=\n\n|\Z)", re.DOTALL)
+    found = {name: re.findall(r"(?<!\w)\|\w[^|\n]*\|", code.sub("", text)) for name, text in docstrings().items()}
+    assert found and not {name: bars for name, bars in found.items() if bars}
+
+
 def stated(text: str) -> dict[str, str]:
     """Return the type of each parameter that a docstring describes, as it is written there."""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n---|\Z)", text, flags=re.DOTALL | re.MULTILINE)

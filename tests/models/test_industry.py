@@ -183,8 +183,11 @@ def test_what_is_no_code_is_not_nested_by_its_first_letters(column, value, kind)
     X, y = simulated_panel()
     codes = pd.DataFrame({column: X["sic"].mask(X["sic"] == "3711", value)})
     with pytest.raises(InputError, match=f"{column}: '{value}' is not a {kind} code.*scheme=\"plain\""):
-        IndustryPeerRegressor(industry=column).fit(codes, y)
-    IndustryPeerRegressor(industry=column, scheme="plain").fit(codes, y)
+        IndustryPeerRegressor(industry=column, scheme=column).fit(codes, y)
+    plain = IndustryPeerRegressor(industry=column, scheme="plain").fit(codes, y)
+    with pytest.warns(CodeWarning, match=f"{column}: '{value}' is not a {kind} code.*taken as they are"):
+        by_name = IndustryPeerRegressor(industry=column).fit(codes, y)
+    np.testing.assert_allclose(by_name.predict(codes, outcomes=y), plain.predict(codes, outcomes=y))
 
 
 def test_codes_of_any_column_and_spelling_nest():

@@ -121,7 +121,7 @@ def mean_test(series: OutcomesLike, horizon: int = 1) -> MeanTest:
     Notes
     -----
     From 12 periods on nominal 5 % tests reject 2 to 4 % under independence and 7 % under AR(.8); under AR(.9) 12 to 16 %
-    (``benchmarks/results/sizes.md``). With ν = 1 the 5 % level is |t| = 12.7.
+    (``benchmarks/results/sizes.md``). With ν = 1 the 5 % level is ``|t| = 12.7``.
 
     References
     ----------

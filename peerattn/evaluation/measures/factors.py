@@ -1,13 +1,12 @@
 """Factor returns, dated as the outcomes are: which row of a factor file belongs to which tested period."""
 
 import re
-import warnings
 from numbers import Integral
 
 import numpy as np
 import pandas as pd
 
-from peerattn.exceptions import InputError, PeerAttnWarning, expect
+from peerattn.exceptions import InputError, PeerAttnWarning, expect, warn_user
 from peerattn.panel import Panel
 from peerattn.panel.time_order import span_of
 from peerattn.render import show_label
@@ -32,7 +31,9 @@ def periods_per_year(periods: pd.Index) -> float | None:
         return None
     starts = pd.DatetimeIndex([span.start_time for span in spans if span is not None])
     years = float(np.median(np.diff(starts.to_numpy()) / np.timedelta64(1, "D"))) / 365.25
-    return next((float(n) for n in (252, 52, 12, 4, 2, 1) if 0.68 < years * n < 1.5), None)  # of 365 days 252 are business days
+    if 0.68 < 252 * years < 1.5 and starts.day_of_week.max() < 5:  # of 365 days 252 are trading days
+        return 252.0
+    return next((float(n) for n in (52, 12, 4, 2, 1) if 0.7 < years * n < 1.5), None)
 
 
 def match_factors(factors: pd.DataFrame, periods: pd.Index, *, outcome_horizon: int | None = None) -> pd.DataFrame:
@@ -132,15 +133,16 @@ def _later(calendar: pd.Index, dates: pd.Index, horizon: int) -> list[pd.Index]:
 
 
 def _check_span(calendar: pd.Index, dates: pd.Index, horizon: int) -> None:
-    """Warn where the panel's dates are much farther apart than the rows of the factors that are matched to an outcome reach."""
-    if not (isinstance(calendar, pd.PeriodIndex) and calendar.freqstr == "D" and min(calendar.nunique(), dates.nunique()) > 1):
+    """Warn where the panel's dates are much farther apart than the rows of the factors, of which one is matched to an outcome."""
+    of_days = isinstance(calendar, pd.PeriodIndex) and calendar.freqstr == "D"
+    if horizon > 1 or not of_days or min(calendar.nunique(), dates.nunique()) < 2:
         return
     days = [each.unique().sort_values().astype(np.int64) for each in (calendar, dates)]
     apart, step = (float(np.median(np.diff(each))) for each in days)
-    if step * max(horizon, 1) < apart / 2:
+    if step < apart / 2:
         got = f"factors: periods of the panel are {apart:g} days apart, rows of the factors {step:g}"
         remedy = "If outcomes are realised over more, compound the factors first, or count outcome_horizon in their rows"
-        warnings.warn(f"{got}, of which {max(horizon, 1)} is matched to an outcome. {remedy}.", PeerAttnWarning, stacklevel=4)
+        warn_user(PeerAttnWarning(f"{got}, of which one is matched to each outcome. {remedy}."))
 
 
 def _check_gaps(complete: pd.Index, wanted: pd.Index, source: str) -> None:

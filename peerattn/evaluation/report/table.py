@@ -99,7 +99,9 @@ def _tested(compared: WithClaims, name: str, metric: scores.Metric, stars: bool)
 def _footnotes(compared: WithClaims, metrics: set[str], stars: bool) -> list[str]:
     needed = periods_needed(compared.horizon)
     few = len(compared.periods) < needed
-    how = {False: "over time", True: "clustered by firm, given these periods"}[few]
+    how = "over time"
+    if few:
+        how = "clustered by firm, given these periods"
     notes = [f"{compared.sample}.", *(wording.format(how=how) for keys, wording in _NOTES.items() if metrics & {*keys})]
     if "rank_ic" in metrics:
         t = f"; {critical_t(ic.test for ic in compared.rank_ics.values())}" * ("rank_ic_t" in metrics)

@@ -86,7 +86,7 @@ def best_control(compared: WithClaims) -> str:
     """Name the model with the highest R² where it chooses no peers, and is not the stack without peers."""
     r2 = compared.scores["r2_mean"].round(3)
     others = r2.drop([name for name in compared.controls if name != compared.without_name])
-    if not others.max() < r2.max():
+    if compared.known["outcome"].nunique() == 1 or not others.max() < r2.max():
         return ""
     return f"The highest held-out R², {number(r2.max())}, is that of a model without chosen peers: {r2.idxmax()}."
 

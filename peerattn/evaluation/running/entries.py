@@ -201,7 +201,10 @@ class Entry:
         # a class of a user's own may define peer_network, which network_at does not call
         definer = next(each for each in type(model).__mro__ if "peer_network" in vars(each))
         if not definer.__module__.startswith("peerattn."):
-            return model.peer_network(X, **self._outcomes(y)).subset(periods=[period])
+            network = model.peer_network(X, **self._outcomes(y))
+            if network.is_dated:
+                network = network.subset(periods=[period])
+            return network
         return model.network_at(X, period, **self._outcomes(y))
 
     def _training_peers(self, model: BaseEstimator, fold: FoldRows, at: np.ndarray) -> PeerNetwork | None:

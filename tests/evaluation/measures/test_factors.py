@@ -131,7 +131,7 @@ def test_factors_of_days_beside_a_panel_of_weeks_warn_unless_outcomes_reach_over
     days = pd.bdate_range("2019-12-02", periods=100)
     daily = frame(days, np.full(100, 0.01))
     weeks = pd.date_range("2020-01-03", periods=8, freq="W-FRI")
-    with pytest.warns(PeerAttnWarning, match="7 days apart, rows of the factors 1, of which 1 is matched"):
+    with pytest.warns(PeerAttnWarning, match="7 days apart, rows of the factors 1, of which one is matched"):
         match_factors(daily, weeks, outcome_horizon=horizon)
     over_the_week = match_factors(daily, weeks, outcome_horizon=5)
     np.testing.assert_allclose(over_the_week["mkt"], 1.01**5 - 1)

@@ -408,7 +408,7 @@ def test_search_profile_has_the_signs_of_the_truth(known):
 def test_a_search_profile_shows_characteristics_alone(panel, monkeypatch):
     X, y = panel
     holes = X.mask(np.random.default_rng(0).random(X.shape) < 0.2).assign(sic=["3711", "2911"] * 36)
-    monkeypatch.setattr(HeadsLearner, "_fallbacks", lambda learner: [])
+    monkeypatch.setattr(HeadsLearner, "_fallbacks", lambda learner, sections: [])
     profile = quick().fit(holes, y).search_profile()
     assert len(profile.matrices[0]) > 6  # indicators and dimensions of the code are in the scores
     assert list(profile.named()) == COLUMNS == list(profile.symmetric())

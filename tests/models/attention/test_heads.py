@@ -38,7 +38,7 @@ def test_codes_start_with_firms_looking_to_their_own():
 
 
 def test_codes_that_training_does_not_know_stand_where_the_average_row_does(monkeypatch):
-    monkeypatch.setattr(HeadsLearner, "_fallbacks", lambda learner: [])
+    monkeypatch.setattr(HeadsLearner, "_fallbacks", lambda learner, sections: [])
     panel = simulate_panel(30, 4, 2, n_industries=5, random_state=1)
     known = panel.X["industry"] != "I03"
     model = PeerAttentionRegressor(codes=["industry"], n_heads=1, **QUICK)

@@ -23,6 +23,7 @@ from peerattn.models.learners.heads.training import (
     make_objective,
     train_seeds,
 )
+from peerattn.models.learners.linear import CLIP
 from peerattn.models.learners.losses import Loss, squared_error
 from peerattn.models.learners.priors import NO_TERMS, PairTerms, Prior
 from peerattn.network import PeerNetwork
@@ -132,7 +133,7 @@ class HeadsLearner:
         chosen = Selection()
         if self.shrinks:
             learned = [learner._with(weight_decays=(decay,)) for decay in learner.options.weight_decays]
-            fallbacks = learner._fallbacks()
+            fallbacks = learner._fallbacks(sections)
             # the seeds are shared out among the weight decays
             n_seeds = max(1, learner.options.n_seeds // len(learned))
             tried = [each._with(n_seeds=n_seeds)._predictor for each in learned]
@@ -150,21 +151,23 @@ class HeadsLearner:
     def _with(self, **options: Any) -> Self:
         return replace(self, options=replace(self.options, **options))
 
-    def _fallbacks(self) -> list[Self]:
+    def _fallbacks(self, sections: Sequence[CrossSection]) -> list[Self]:
         """Return heads of equal weights on related firms, by each code and prior: where scores show nothing, industry peers."""
         nothing = self.spec.values == "characteristics" and not self.spec.n_characteristics
         if nothing or not self.spec.n_heads or self.spec.n_layers > 1 or self.loss is not squared_error:
             return []
-        imposed = tuple(prior for prior in self.terms.priors if prior.only)
-        networks = [replace(prior, only=True) for prior in self.terms.soft if isinstance(prior.source, PeerNetwork)]
-        relations = [*(Prior(code, only=True) for code in self.terms.columns), *networks]
-        among = [(*imposed, relation) for relation in relations]
+        imposed = [prior for prior in self.terms.priors if prior.only]
+        among = [Prior(code, only=True) for code in self.terms.columns]
+        among += [replace(prior, only=True) for prior in self.terms.soft if isinstance(prior.source, PeerNetwork)]
+        related = [[*imposed, relation] for relation in among if relation not in imposed]
         if imposed:
-            among.append(imposed)
-        # values are those of an industry's mean, with outliers; embeddings of the code would be constants of its levels
-        spec = replace(self.spec, n_heads=1, null_peer=False, code_levels=(), n_priors=0, clips=False)
+            related.append(imposed)
+        # values are those of an industry's mean: outliers count, as far as training has any
+        clip = max(float(np.abs(section.peers.x).max(initial=CLIP)) for section in sections)
+        # embeddings of the code would be constants of its levels
+        spec = replace(self.spec, n_heads=1, null_peer=False, code_levels=(), n_priors=0, clip=clip)
         one = replace(self, spec=spec, equal=True)
-        return [replace(one, terms=replace(self.terms, priors=each)) for each in among]
+        return [replace(one, terms=replace(self.terms, priors=tuple(priors))) for priors in related]
 
     def _drawn(self, sections: Sequence[CrossSection]) -> list[PeerModule]:
         """Return modules of several draws of seeds, of so many that the network of other draws would be much the same."""

@@ -37,7 +37,7 @@ class PeerSpec:
     n_priors: int = 0
     n_outputs: int = 1
     null_peer: bool = True  # a null peer: a firm may attend to nobody
-    clips: bool = True  # characteristics count for at most ``CLIP``, so that no outlier carries a head
+    clip: float = CLIP  # what characteristics count for at most, so that no outlier carries a head
     n_seeds: int = 1  # in one module, while they are trained: each with ``n_heads`` heads and an own term
 
     @property
@@ -232,9 +232,7 @@ class PeerModule(Layer):
 
     def inputs(self, rows: RowTensors) -> Tensor:
         """Return characteristics and code embeddings, (B, n, n_inputs)."""
-        x = rows.x
-        if self.spec.clips:
-            x = x.clamp(-CLIP, CLIP)
+        x = rows.x.clamp(-self.spec.clip, self.spec.clip)
         codes = [table[rows.codes[..., c]] for c, table in enumerate(self.embeddings)]
         return torch.cat([x, *codes], dim=-1)
 

@@ -232,7 +232,10 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
         return torch.cat([*found, objective.residuals(batch) / objective.unit], dim=-1)[:, None]
 
     moments = _moments(columns, sample, objective, 1, sample.n_rows)[0]
-    found = (torch.linalg.pinv(moments[:-1, :-1], rtol=1e-10, hermitian=True) @ moments[:-1, -1:]).to(sample.dtype)
+    # columns of one size, since characteristics may have any unit
+    size = moments.diagonal()[:-1].clamp(min=1e-300).sqrt()[:, None]
+    inverse = torch.linalg.pinv(moments[:-1, :-1] / size / size.mT, rtol=1e-10, hermitian=True)
+    found = (inverse @ (moments[:-1, -1:] / size) / size).to(sample.dtype)
     n_values = module.value.numel()
     module.value.copy_(found[:n_values].view_as(module.value))
     if spec.own == "linear":

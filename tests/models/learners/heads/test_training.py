@@ -382,7 +382,7 @@ def test_where_scores_predict_nothing_heads_in_full_are_industry_peers():
     options = TrainingOptions(n_seeds=4, max_steps=200, max_draws=1)
     learned = HeadsLearner(spec, TERMS, options=options).fit(noisy).weights(noisy[0], slice(None))
     assert (learned[~same] > 0).any()
-    assert not HeadsLearner(spec, TERMS, options=QUICK, loss=huber)._fallbacks(), "of the squared error only"
+    assert not HeadsLearner(spec, TERMS, options=QUICK, loss=huber)._fallbacks(noisy), "of the squared error only"
 
 
 @pytest.mark.parametrize("only", [True, False])
@@ -398,25 +398,43 @@ def test_where_scores_predict_nothing_peers_are_those_of_the_prior(only):
     learner = HeadsLearner(spec_of(noisy, n_priors=0 if only else 1), terms, options=QUICK).fit(noise)
     np.testing.assert_allclose(learner.weights(noise[0], slice(None)), related / 2)
     # with a code, too, peers are related by both where the prior is imposed
-    with_code = HeadsLearner(spec_of(noisy), replace(terms, columns={"industry": 0}), options=QUICK)._fallbacks()
+    with_code = HeadsLearner(spec_of(noisy), replace(terms, columns={"industry": 0}), options=QUICK)._fallbacks(noisy)
     relations = [[prior.source for prior in fallback.terms.priors] for fallback in with_code]
     assert relations == ([[given, "industry"], [given]] if only else [["industry"], [given]])
 
 
-def test_outliers_count_in_full_in_the_mean_of_an_industry_and_not_in_learned_heads():
+def test_outliers_count_in_the_mean_of_an_industry_as_far_as_in_training_and_at_most_four_in_learned_heads():
     sections = sections_of(INDUSTRIES, codes=True)
-    x = sections[0].peers.x.copy()
-    x[0] = 9.0
-    moved = replace(sections[0], peers=replace(sections[0].peers, x=x))
+    sections[1].peers.x[0, 0] = 7.0  # the largest value of training
     learner = HeadsLearner(spec_of(sections), TERMS, options=QUICK, shrinks=False, averages=False)
-    learned = learner.fit(sections)
-    (industry,) = (each.fit(sections) for each in learner._fallbacks())
-    x_at_limit = np.where(x > 4, 4.0, x)
-    at_limit = replace(sections[0], peers=replace(sections[0].peers, x=x_at_limit))
-    np.testing.assert_allclose(learned.predict([moved])[0], learned.predict([at_limit])[0])
-    code = moved.peers.codes[:, 0]
-    value = industry.heads_.members[0].state["value"][0, :, 0]
+    (industry,) = (each.fit(sections) for each in learner._fallbacks(sections))
+    code = sections[0].peers.codes[:, 0]
     same = (code == code[0]) & (np.arange(len(code)) > 0)
-    expected = np.where(same, (x - x_at_limit)[0] @ value / same.sum(), 0)
-    found = (industry.predict([moved])[0] - industry.predict([at_limit])[0])[:, 0]
-    np.testing.assert_allclose(found[1:], expected[1:], atol=1e-12)
+    value = industry.heads_.members[0].state["value"][0, :, 0]
+    for model, limit in ((learner.fit(sections), 4.0), (industry, 7.0)):
+        found = []
+        for size in (9.0, limit, 4.0):
+            x = sections[0].peers.x.copy()
+            x[0] = size
+            moved = replace(sections[0], peers=replace(sections[0].peers, x=x))
+            found.append(model.predict([moved])[0][:, 0])
+        np.testing.assert_allclose(found[0], found[1])
+    np.testing.assert_allclose((found[1] - found[2])[1:], np.where(same, 3 * value.sum() / same.sum(), 0)[1:], atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+def test_heads_of_equal_weights_do_not_depend_on_the_units_of_characteristics(unit):
+    sections = sections_of(INDUSTRIES, codes=True)
+    units = np.array([unit, 1.0, 1.0, 1.0])
+    scaled = []
+    for section in sections:
+        focal, peers = (replace(rows, x=rows.x * units) for rows in (section.focal, section.peers))
+        scaled.append(replace(section, focal=focal, peers=peers))
+    found = []
+    for each in (sections, scaled):
+        spec = PeerSpec(4, (), n_heads=1, null_peer=False, clip=np.inf)
+        terms = PairTerms((Prior("industry", only=True),), {"industry": 0})
+        sample = Sample(each, terms, torch.float64, "cpu")
+        module = equal_weights(spec, sample, make_objective(sample, squared_error, spec))
+        found.append(module.value[0, :, 0].detach().numpy())
+    np.testing.assert_allclose(found[1] * units, found[0], rtol=1e-6)

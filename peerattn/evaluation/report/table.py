@@ -53,7 +53,7 @@ def without_tests(compared: WithClaims, metrics: Sequence[str]) -> list[str]:
 
     Errors in per cent are added to the usual columns where the outcome is a log.
     """
-    if named_like_log(compared.outcome) and metrics in (PRINTED, REPORTED):
+    if named_like_log(compared.outcome) and tuple(metrics) in (PRINTED, REPORTED):
         at = metrics.index("rmse") + 1
         metrics = [*metrics[:at], *scores.LOG_METRICS, *metrics[at:]]
     few = len(compared.periods) < periods_needed(compared.horizon)

@@ -389,16 +389,17 @@ def test_where_scores_predict_nothing_heads_in_full_are_industry_peers():
 def test_where_scores_predict_nothing_peers_are_those_of_the_prior(only):
     """A given network, and a code that is imposed: equal weights on related firms, in full."""
     noisy = sections_of(INDUSTRIES, codes=True)
+    few = TrainingOptions(n_seeds=2, max_steps=10, max_draws=1)
     rng = np.random.default_rng(1)
     noise = [replace(s, focal=replace(s.focal, y=s.own[0][:, 0] + rng.normal(size=len(s.focal)))) for s in noisy]
     firms = noisy[0].focal.label
     related = np.roll(np.eye(len(firms)), 1, axis=1) + np.roll(np.eye(len(firms)), 2, axis=1)
     given = PeerNetwork.from_matrices({None: pd.DataFrame(related / 2, firms, firms)})
     terms = PairTerms((Prior(given, only=only),), {})
-    learner = HeadsLearner(spec_of(noisy, n_priors=0 if only else 1), terms, options=QUICK).fit(noise)
+    learner = HeadsLearner(spec_of(noisy, n_priors=0 if only else 1), terms, options=few).fit(noise)
     np.testing.assert_allclose(learner.weights(noise[0], slice(None)), related / 2)
     # with a code, too, peers are related by both where the prior is imposed
-    with_code = HeadsLearner(spec_of(noisy), replace(terms, columns={"industry": 0}), options=QUICK)._fallbacks(noisy)
+    with_code = HeadsLearner(spec_of(noisy), replace(terms, columns={"industry": 0}), options=few)._fallbacks(noisy)
     relations = [[prior.source for prior in fallback.terms.priors] for fallback in with_code]
     assert relations == ([[given, "industry"], [given]] if only else [["industry"], [given]])
 

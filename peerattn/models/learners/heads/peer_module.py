@@ -37,7 +37,7 @@ class PeerSpec:
     n_priors: int = 0
     n_outputs: int = 1
     null_peer: bool = True  # a null peer: a firm may attend to nobody
-    clip: float = CLIP  # what characteristics count for at most, so that no outlier carries a head
+    clip: float = CLIP  # what characteristics count for at most in heads, so that no outlier carries one
     n_seeds: int = 1  # in one module, while they are trained: each with ``n_heads`` heads and an own term
 
     @property
@@ -230,9 +230,9 @@ class PeerModule(Layer):
 
     # ------------------------------------------------------------------ features
 
-    def inputs(self, rows: RowTensors) -> Tensor:
+    def inputs(self, rows: RowTensors, clip: float = CLIP) -> Tensor:
         """Return characteristics and code embeddings, (B, n, n_inputs)."""
-        x = rows.x.clamp(-self.spec.clip, self.spec.clip)
+        x = rows.x.clamp(-clip, clip)
         codes = [table[rows.codes[..., c]] for c, table in enumerate(self.embeddings)]
         return torch.cat([x, *codes], dim=-1)
 
@@ -244,7 +244,7 @@ class PeerModule(Layer):
         """
         focal = batch.focal
         peers = batch.peers
-        own, pool = h_focal, h_pool = self.inputs(focal), self.inputs(peers)
+        own, pool = h_focal, h_pool = self.inputs(focal, self.spec.clip), self.inputs(peers, self.spec.clip)
         layers = self.layers()[:-1][:n_layers]
         if not layers:
             return own, pool

@@ -228,12 +228,14 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
             values = batch.peers.outcomes
         found = [module.mean(of_focal, of_peers, values, batch.blocked, batch.pairs)[:, 0]]
         if spec.own == "linear":
-            found += [of_focal, torch.ones_like(of_focal[..., :1])]
+            own = module.inputs(batch.focal)
+            found += [own, torch.ones_like(own[..., :1])]
         return torch.cat([*found, objective.residuals(batch) / objective.unit], dim=-1)[:, None]
 
     moments = _moments(columns, sample, objective, 1, sample.n_rows)[0]
     # columns of one size, since characteristics may have any unit
-    size = moments.diagonal()[:-1].clamp(min=1e-300).sqrt()[:, None]
+    squares = moments.diagonal()[:-1, None]
+    size = torch.where(squares > 0, squares, 1.0).sqrt()
     inverse = torch.linalg.pinv(moments[:-1, :-1] / size / size.mT, rtol=1e-10, hermitian=True)
     found = (inverse @ (moments[:-1, -1:] / size) / size).to(sample.dtype)
     n_values = module.value.numel()

@@ -9,7 +9,7 @@ from peerattn.cli.model_file import load_model
 from peerattn.cli.output import FRAMES, report_line, working, writable_file, write_frame
 from peerattn.evaluation import r2_within_period
 from peerattn.evaluation.running.information import last_step
-from peerattn.models.learned import hashes_of_rows
+from peerattn.models.learned import learned_from
 from peerattn.panel import Panel
 
 #: Rows of known outcome, by the key of ``--json``, and what they are called.
@@ -54,8 +54,8 @@ def run(options: Predict) -> None:
 def _known_rows(model: Any, panel: Panel) -> dict[str, np.ndarray]:
     """Return the rows of known outcome that a model was fitted on, and the others; all of a plain regressor, which keeps none."""
     known = panel.y.notna().to_numpy()
-    rows = getattr(last_step(model), "learned_rows_", None)
-    if rows is None:
+    learned = getattr(last_step(model), "learned_rows_", None)
+    if learned is None:
         return {"all": known}
-    fitted = np.isin(hashes_of_rows(panel)[1], rows[1])
+    fitted = learned_from(panel, learned)
     return {"fit": known & fitted, "other": known & ~fitted}

@@ -114,7 +114,7 @@ def claims_of(compared: Compared) -> Claims:
     untested = [name for name in compared.peer_models if name == compared.stack and PEERS in compared.note(name).untested]
     empty = tuple(name for name in compared.peer_models if found_no_peers(compared, name) and name not in untested)
     network = _network(compared, empty)
-    if compared.known["outcome"].nunique() == 1:
+    if compared.is_constant:
         return Claims((), UNTESTED, "the outcome is the same in all tested rows", empty=empty, network=network)
     stack = compared.stack
     models = tuple(_models(compared))

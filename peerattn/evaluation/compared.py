@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from peerattn.evaluation.inference.forecast_tests import ForecastTest
+from peerattn.evaluation.inference.forecast_tests import ForecastTest, periods_needed
 from peerattn.evaluation.leak_audit.runner import Audit
 from peerattn.evaluation.measures.information import InformationCoefficient
 from peerattn.evaluation.measures.scores import ORDER_METRICS, Scores, score
@@ -135,6 +135,16 @@ class Compared:
         # rows without an outcome were peers of the others, and cannot be scored
         frame = self.predictions.assign(training_mean=self.training_mean)
         return frame[frame["outcome"].notna()]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the outcome is the same in all scored rows, so that nothing can be tested."""
+        return bool(self.known["outcome"].nunique() == 1)
+
+    @property
+    def few_periods(self) -> bool:
+        """Whether the scored periods are too few for a test over time."""
+        return len(self.periods) < periods_needed(self.horizon)
 
     @cached_property
     def scored(self) -> Scores:

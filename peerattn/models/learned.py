@@ -24,11 +24,11 @@ def rows_of(panel: Panel) -> tuple[np.ndarray, np.ndarray] | None:
     """Return numbers that identify the periods and the rows of a panel, each sorted; None where it is undated."""
     if not panel.dated:
         return None
-    periods, rows = hashes_of_rows(panel)
+    periods, rows = _hashes(panel)
     return np.unique(periods), np.sort(rows)
 
 
-def hashes_of_rows(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
+def _hashes(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
     """Return a number for each row's period, and one for its firm and period."""
     numbers = {}
     for name, level, codes in zip(panel.labels.names, panel.labels.levels, panel.labels.codes, strict=True):
@@ -37,13 +37,18 @@ def hashes_of_rows(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
     return numbers["period"], numbers["firm"] * np.uint64(3) + numbers["period"]
 
 
+def learned_from(panel: Panel, learned: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return which rows of a panel were among those of the fit, (n,)."""
+    _, rows_learned = learned
+    return np.isin(_hashes(panel)[1], rows_learned)
+
+
 def warn_of_shared_periods(panel: Panel, learned: tuple[np.ndarray, np.ndarray] | None) -> None:
     """Warn of a fold of rows: none of the call was learned from, but others of their periods were."""
     if learned is None or not panel.dated:
         return
-    periods, rows = hashes_of_rows(panel)
-    shared = int(np.isin(periods, learned[0]).sum())
-    if shared and not np.isin(rows, learned[1]).any():
+    shared = int(np.isin(_hashes(panel)[0], learned[0]).sum())
+    if shared and not learned_from(panel, learned).any():
         found = f"{shared} of {len(panel)} rows are of periods whose other rows were learned from"
         why = "firms of one period share its shocks, so that a score of these predictions is too good."
         remedy = "To score forecasts pass cv=WalkForward(...); NewFirms where new firms of known periods are meant."

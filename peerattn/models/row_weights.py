@@ -1,6 +1,7 @@
 """Weights of rows: frequency weights, and weights of a panel's rows in its order."""
 
 from dataclasses import replace
+from numbers import Number
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ def frequencies(panel: Panel, weight: OutcomesLike) -> np.ndarray:
         aligned = isinstance(weight, pd.Series)
         if aligned:
             weight = panel.align(weight, "sample_weight")
-        elif not isinstance(weight, int | float | None):
+        elif not isinstance(weight, Number | None):
             weight = floats(np.asarray(weight), wanted)
         found = _check_sample_weight(weight, np.empty((len(panel), 1)), ensure_non_negative=True)
         expect(not np.iscomplexobj(found), "sample_weight", "one number for each row", "complex numbers")

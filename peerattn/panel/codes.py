@@ -118,16 +118,17 @@ def nested_codes(column: pd.Series, scheme: str) -> pd.Series:
     >>> nested_codes(pd.Series([100, 3711.0], name="industry"), "sic").tolist()
     ['0100', '3711']
     """
-    if fault := fault_of_codes(column, scheme):
+    codes = canonical_codes(column, scheme)
+    if fault := fault_of_codes(codes, scheme):
         remedy = 'Models take other codes with scheme="plain", or under another name of the column'
         raise InputError(f"{column.name}: {fault}. {remedy}.")
-    return canonical_codes(column, scheme)
+    return codes
 
 
-def fault_of_codes(column: pd.Series, scheme: str) -> str:
-    """Return which value of a column is no code of a classification whose digits nest; empty where all are."""
+def fault_of_codes(codes: pd.Series, scheme: str) -> str:
+    """Return which of some canonical codes is none of a classification whose digits nest; empty where all are."""
     form, digits = _FORMS[scheme]
-    for code in canonical_codes(column, scheme).dropna().unique():
+    for code in codes.dropna().unique():
         if not re.fullmatch(form, code):
             return f"{code!r} is not a {scheme.upper()} code: up to {digits} digits are expected"
     return ""

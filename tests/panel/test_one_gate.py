@@ -297,6 +297,17 @@ def test_arrays_of_dates_are_no_outcomes_or_weights(values):
         ridge.fit(x, y.to_numpy(), sample_weight=values)
 
 
+@pytest.mark.filterwarnings("ignore:X carries neither")
+@pytest.mark.parametrize("one", [2, 2.0, np.int64(2), np.float32(2)])
+def test_one_number_is_the_frequency_weight_of_all_rows(one):
+    X, y = simulated(4, 3)
+    x, outcomes = (values.to_numpy() for values in (X, y))
+    every = CrossSectionalRidge(alpha=1.0).fit(x, outcomes, sample_weight=np.full(12, 2.0)).predict(x)
+    np.testing.assert_allclose(CrossSectionalRidge(alpha=1.0).fit(x, outcomes, sample_weight=one).predict(x), every)
+    with pytest.raises(InputError, match="sample_weight: expected one number for each row, got complex numbers"):
+        CrossSectionalRidge(alpha=1.0).fit(x, outcomes, sample_weight=1j)
+
+
 @pytest.mark.parametrize("name", ["loss_weight", "peer_weight"])
 def test_infinite_weights_are_an_error(name):
     X, y = simulated(4, 3)

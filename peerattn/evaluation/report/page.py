@@ -10,7 +10,7 @@ import pandas as pd
 
 from peerattn.evaluation.claims import WithClaims
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
-from peerattn.evaluation.inference.forecast_tests import critical_t, format_p, periods_needed
+from peerattn.evaluation.inference.forecast_tests import critical_t, format_p
 from peerattn.evaluation.inference.multiple_tests import model_confidence_set
 from peerattn.evaluation.measures.factors import periods_per_year
 from peerattn.evaluation.measures.portfolios import QuantilePortfolios, Weighting, portfolios_of
@@ -163,7 +163,7 @@ def _gain_cells(gain: Gain | None) -> tuple[object, ...]:
 
 def _tests(compared: WithClaims) -> list[Block]:
     """Return the tests of all models over time, against the baseline and jointly; nothing where the periods are too few."""
-    if len(compared.periods) < periods_needed(compared.horizon):
+    if compared.few_periods:
         return []
     words = f"{sentences.tests(compared)} Losses are averaged over the firms of each period first. Each test is on its own."
     note = "Loss difference: the baseline's mean squared error minus the model's, positive = better."

@@ -56,8 +56,7 @@ def without_tests(compared: WithClaims, metrics: Sequence[str]) -> list[str]:
     if named_like_log(compared.outcome) and tuple(metrics) in (PRINTED, REPORTED):
         at = metrics.index("rmse") + 1
         metrics = [*metrics[:at], *scores.LOG_METRICS, *metrics[at:]]
-    few = len(compared.periods) < periods_needed(compared.horizon)
-    return [key for key in metrics if not (few and key in ("rank_ic_t", "dm_t", "dm_p"))] or list(metrics)
+    return [key for key in metrics if not (compared.few_periods and key in ("rank_ic_t", "dm_t", "dm_p"))] or list(metrics)
 
 
 def _cell(compared: WithClaims, model: ModelNote, metric: scores.Metric, stars: bool) -> float | str:
@@ -97,10 +96,8 @@ def _tested(compared: WithClaims, name: str, metric: scores.Metric, stars: bool)
 
 
 def _footnotes(compared: WithClaims, metrics: set[str], stars: bool) -> list[str]:
-    needed = periods_needed(compared.horizon)
-    few = len(compared.periods) < needed
     how = "over time"
-    if few:
+    if compared.few_periods:
         how = "clustered by firm, given these periods"
     notes = [f"{compared.sample}.", *(wording.format(how=how) for keys, wording in _NOTES.items() if metrics & {*keys})]
     if "rank_ic" in metrics:
@@ -111,7 +108,8 @@ def _footnotes(compared: WithClaims, metrics: set[str], stars: bool) -> list[str
         notes.append(f"DM t: panel Diebold–Mariano against {compared.baseline!r}; positive = better. p: two-sided, each alone.")
     if stars and "dm_t" in metrics:
         notes.append("* p < 0.10, ** p < 0.05, *** p < 0.01 (two-sided), on DM t.")
-    if few:
+    if compared.few_periods:
+        needed = periods_needed(compared.horizon)
         notes.append(f"T = {len(compared.periods)} is too few for a test over time ({needed} are needed).")
     if tuned := [f"{model.name} {model.trials}" for model in compared.models if model.trials > 1]:
         notes.append(f"Settings tried inside the training rows of each fit: {', '.join(tuned)}.")

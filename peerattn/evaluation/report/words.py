@@ -5,7 +5,7 @@ import pandas as pd
 
 from peerattn.evaluation.claims import NO, YES, Claims, Step, WithClaims
 from peerattn.evaluation.gains import HALF, Gain
-from peerattn.evaluation.inference.forecast_tests import p_words, periods_needed
+from peerattn.evaluation.inference.forecast_tests import p_words
 from peerattn.evaluation.running.information import COMMON, PEERS
 from peerattn.foreign_text import visible
 from peerattn.models.stacking.evidence import STEPS
@@ -86,7 +86,7 @@ def best_control(compared: WithClaims) -> str:
     """Name the model with the highest R² where it chooses no peers, and is not the stack without peers."""
     r2 = compared.scores["r2_mean"].round(3)
     others = r2.drop([name for name in compared.controls if name != compared.without_name])
-    if compared.known["outcome"].nunique() == 1 or not others.max() < r2.max():
+    if compared.is_constant or not others.max() < r2.max():
         return ""
     return f"The highest held-out R², {number(r2.max())}, is that of a model without chosen peers: {r2.idxmax()}."
 
@@ -263,7 +263,7 @@ def tests(compared: WithClaims) -> str:
     n = len(compared.periods)
     if n == 1:
         return "With one tested period there is no test."
-    if n < periods_needed(compared.horizon):
+    if compared.few_periods:
         clusters = (
             "by firm or code (wild cluster bootstrap, Cameron, Gelbach and Miller 2008, of symmetrically distributed cluster"
         )

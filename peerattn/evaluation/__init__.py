@@ -5,7 +5,7 @@ from peerattn.evaluation.compare import compare
 from peerattn.evaluation.compared import ModelNote
 from peerattn.evaluation.comparison import Comparison, Comparisons
 from peerattn.evaluation.gains import Gain, gain_by, gain_by_firm
-from peerattn.evaluation.inference.forecast_tests import DieboldMariano, ForecastTest, MeanTest, diebold_mariano, mean_test
+from peerattn.evaluation.inference.forecast_tests import ForecastTest, MeanTest, diebold_mariano, mean_test
 from peerattn.evaluation.inference.influence import Influence, influence
 from peerattn.evaluation.inference.interval_regressor import IntervalRegressor
 from peerattn.evaluation.inference.marginal_effects import MarginalEffects, marginal_effects
@@ -29,7 +29,7 @@ from peerattn.evaluation.splits import Fold, NewFirms, ShortPanelWarning, WalkFo
 
 __all__ = [
     "audit", "Audit", "AuditLine", "bootstrap_network", "Calibration", "calibration", "Claims", "compare", "Comparison",
-    "Comparisons", "ConfidenceSet", "describe_panel", "diebold_mariano", "DieboldMariano", "nowcast_score", "factor_adjusted",
+    "Comparisons", "ConfidenceSet", "describe_panel", "diebold_mariano", "nowcast_score", "factor_adjusted",
     "Failure", "fama_macbeth", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "gain_by", "gain_by_firm", "head_importance",
     "ic", "influence", "Influence", "InformationCoefficient", "IntervalRegressor", "mae", "marginal_effects", "MarginalEffects",
     "mean_test", "MeanTest", "median_ape", "model_confidence_set", "ModelNote", "NetworkBootstrap", "NewFirms",

@@ -64,11 +64,6 @@ class TwoStage(Regression):
     n_bootstrap: int = 0
     cov: pd.DataFrame = field(default_factory=pd.DataFrame)
 
-    @property
-    def first_stage_f(self) -> float | None:
-        """Effective F of the excluded instruments (Montiel Olea and Pflueger 2013); below 10 they are weak."""
-        return None if self.identification is None else self.identification.effective_f
-
     def _figures(self) -> dict[str, object]:
         figures: dict[str, object] = {f"{name} effects": "yes" for name in self.effects}
         figures |= {f"Clusters: {name}": count for name, count in self.clusters.items()}

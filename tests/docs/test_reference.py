@@ -21,7 +21,7 @@ OVERVIEWS = {"index.md", "decisions.md", "glossary.md", "limitations.md"}
 #: What a call returns, shown by the example of the call; bases and protocols; what needs files or processes of its own.
 SHOWN_ELSEWHERE = {
     *("Identification", "PanelClassifierMixin", "PanelEstimator", "PanelRegressorMixin", "SearchProfile", "TwoStage"),
-    *("Audit", "AuditLine", "Calibration", "Claims", "Comparison", "Comparisons", "ConfidenceSet", "DieboldMariano"),
+    *("Audit", "AuditLine", "Calibration", "Claims", "Comparison", "Comparisons", "ConfidenceSet"),
     *("Failure", "FamaMacBethSlope", "Fold", "ForecastTest", "Gain", "Influence", "InformationCoefficient"),
     *("gain_by", "gain_by_firm", "scores_by", "pricing_errors", "prune", "pruning_curve"),
     *("MarginalEffects", "ModelNote", "NetworkBootstrap", "PanelDescription", "QuantilePortfolios"),

@@ -230,9 +230,6 @@ class ForecastTest(MeanTest):
         return visible(f"Diebold–Mariano test of {self.model} against {self.baseline}: {found}")
 
 
-DieboldMariano = ForecastTest  # the former name of diebold_mariano's result
-
-
 class OfPeriods:
     """A result that is the mean of a series over periods, with its test."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from html import escape
 from importlib import import_module
 
 import pytest
@@ -82,6 +83,15 @@ def fewest() -> Callable[[], AbstractContextManager[None]]:
 def fewest_steps(_short_search: None) -> Iterator[None]:
     """Shorten searches to the fewest steps, for modules in which nothing hangs on what is found."""
     with patched_models(FEWEST):
+        yield
+
+
+@pytest.fixture(scope="module")
+def blank_pictures() -> Iterator[None]:
+    """Compose the pictures of reports but leave them blank, for modules in which no picture is looked at."""
+    with pytest.MonkeyPatch.context() as patched:
+        blank = lambda figure, description="": f'<svg role="img" aria-label="{escape(description)}"></svg>'  # noqa: E731
+        patched.setattr("peerattn.evaluation.report.figures.svg", blank)
         yield
 
 

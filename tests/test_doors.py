@@ -28,7 +28,7 @@ from peerattn.models.base import PanelEstimator
 from peerattn.panel import Design, PanelEncoder, as_panel, check_panel, from_formula, read_panel, scan_panel
 
 pytestmark = [
-    pytest.mark.usefixtures("fewest_steps", "heads_in_full"),
+    pytest.mark.usefixtures("fewest_steps", "heads_in_full", "blank_pictures"),
     pytest.mark.filterwarnings("ignore::peerattn.exceptions.PeerAttnWarning"),  # few periods; later values that are far
 ]
 

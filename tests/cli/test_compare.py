@@ -16,7 +16,7 @@ from peerattn.cli.options import CompareOptions
 from peerattn.datasets import load_grunfeld, simulate_panel
 from peerattn.exceptions import InputError
 
-pytestmark = pytest.mark.usefixtures("fewest_steps")
+pytestmark = pytest.mark.usefixtures("fewest_steps", "blank_pictures")
 
 
 FAST = ["--models", "industry,kernel", "--test-periods", "4", "--refit-every", "4", "--no-decomposition"]

@@ -31,7 +31,7 @@ from peerattn.models.wild_bootstrap import WildMean
 from peerattn.network import PeerNetwork
 from peerattn.panel import as_panel
 
-pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+pytestmark = pytest.mark.usefixtures("fewest_steps", "blank_pictures")  # what is found is beside the point
 
 OWN, NONLINEAR, HISTORY, COMMON, PEERS = STEPS
 #: The noise of the stack's prediction after each group; None where nothing of the group is selected.

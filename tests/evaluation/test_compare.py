@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
@@ -37,7 +38,7 @@ from peerattn.panel import PanelEncoder, read_panel, scan_panel
 
 ONE, CV = WalkForward(test_periods=4, refit_every=4), WalkForward(test_periods=4, refit_every=2)
 
-pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+pytestmark = pytest.mark.usefixtures("fewest_steps", "blank_pictures")  # what is found is beside the point
 
 
 @pytest.fixture
@@ -599,7 +600,8 @@ def test_columns_that_were_chosen_are_announced(panel, capsys):
 
 def test_a_log_gets_a_line_for_each_fit(panel, capsys):
     models = {"Ridge": Ridge(), "Bad": Fragile(), "Attention": PeerAttentionRegressor(n_heads=0)}
-    result = compare(models, panel, cv=CV, decomposition=False)
+    with parallel_config(backend="sequential"):
+        result = compare(models, panel, cv=CV, decomposition=False)
     first, *lines = capsys.readouterr().err.splitlines()
     assert first == "20 fits"
     ridge = [line for line in lines if "Ridge" in line]
@@ -615,7 +617,8 @@ def test_a_log_gets_a_line_for_each_fit(panel, capsys):
 
 def test_what_the_store_holds_is_not_announced_as_work(panel, capsys, tmp_path):
     for said in ("16 fits\n", "0 fits, 16 found in the store\n"):
-        compare({"Ridge": Ridge()}, panel, cv=CV, decomposition=False, store=tmp_path)
+        with parallel_config(backend="sequential"):
+            compare({"Ridge": Ridge()}, panel, cv=CV, decomposition=False, store=tmp_path)
         assert capsys.readouterr().err.startswith(said)
 
 

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from peerattn.evaluation import NewFirms, WalkForward, audit, compare, nowcast_score
-from peerattn.evaluation.leak_audit import runner
+from peerattn.evaluation.leak_audit import checks, runner
+from peerattn.evaluation.leak_audit import columns as marks
 from peerattn.evaluation.leak_audit.checks import columns
 from peerattn.evaluation.leak_audit.columns import Rows
 from peerattn.evaluation.running.inner_folds import random_rows
@@ -49,6 +52,26 @@ NETWORKS = "no network was made of tested outcomes"
 CV, TWO_FITS = WalkForward(4, 4), WalkForward(4, 2)
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _each_once():
+    """Rows are looked at once, however many models are audited on them."""
+    found = {}
+
+    def once(check):
+        def looked(rows):
+            key = check.__name__, pickle.dumps(vars(rows))
+            if key not in found:
+                found[key] = check(rows)
+            return found[key]
+
+        return looked
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(checks, "columns", once(checks.columns))
+        patched.setattr(marks, "left_out", once(marks.left_out))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from peerattn.evaluation.running.entries import BOOSTING
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor, NadarayaWatsonRegressor
 from peerattn.network.measures.comparison import network_correlation
 
-pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+pytestmark = pytest.mark.usefixtures("fewest_steps", "blank_pictures")  # what is found is beside the point
 
 MODELS = {
     "Kernel": NadarayaWatsonRegressor(),

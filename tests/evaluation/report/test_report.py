@@ -14,7 +14,7 @@ from peerattn.exceptions import InputError
 from peerattn.models import CrossSectionalRidge, IndustryPeerRegressor
 from peerattn.network import PeerNetwork
 
-pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+pytestmark = pytest.mark.usefixtures("fewest_steps", "blank_pictures")  # what is found is beside the point
 
 CV = WalkForward(test_periods=12, refit_every=12)
 MODELS = {"Peers": IndustryPeerRegressor(industry="sic"), "Linear": CrossSectionalRidge(), "Ridge": Ridge()}

@@ -23,7 +23,7 @@ from peerattn.panel import read_panel
 
 CV, ONE = WalkForward(test_periods=4, refit_every=2), WalkForward(test_periods=4, refit_every=4)
 
-pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
+pytestmark = pytest.mark.usefixtures("fewest_steps", "blank_pictures")  # what is found is beside the point
 
 
 @pytest.fixture(scope="module")

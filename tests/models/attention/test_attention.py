@@ -364,7 +364,7 @@ def test_a_classifier_is_no_own_model_of_a_regressor():
 def known(full_search):
     panel = simulate_panel(30, 50, 4, signal_share=0.7, own_share=0.3, d_head=2, sharpness=4, random_state=0)
     test = panel.X.index.get_level_values("period") >= "2003-07"
-    with full_search(max_steps=150, max_draws=1):
+    with full_search(n_seeds=4, max_steps=150, max_draws=1):
         model = PeerAttentionRegressor(n_heads=1, own="linear", random_state=0)
         return panel, test, model.fit(panel.X[~test], panel.y[~test])
 

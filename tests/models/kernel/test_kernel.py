@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.utils.estimator_checks import check_estimator
 from statsmodels.nonparametric.kernel_regression import KernelReg
 
 from peerattn.exceptions import InputError, IsolateWarning
@@ -29,10 +28,6 @@ def smooth_sample(n=120, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 2))
     return x, np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=n)
-
-
-def test_check_estimator():
-    check_estimator(NadarayaWatsonRegressor())
 
 
 @pytest.mark.parametrize("degree", [0, 1])

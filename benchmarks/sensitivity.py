@@ -76,6 +76,12 @@ def cycle_with_decay(seeds: Any, sample: Any, objective: Any, how: training.Trai
         CYCLE(seeds, sample, objective, how, generator)
 
 
+def the_best_alone(*given: Any) -> tuple[int, ...]:
+    """Return the fit of least held-out loss, without those within one standard error of it."""
+    return AS_GOOD(*given)[:1]
+
+
+AS_GOOD = selection._as_good_as_the_best
 CYCLE = training._cycle
 #: Of the stack; where half or double has no meaning, the nearest that has.
 CONSTANTS: list[Change] = [
@@ -114,6 +120,7 @@ HEADS: list[Change] = [
 FULL: list[Change] = [
     with_option("one weight decay, none chosen", weight_decays=(0.3,)),
     with_option("the larger weight decay, none chosen", weight_decays=(1.5,)),
+    Change("the best weight decay alone", owner=selection, name="_as_good_as_the_best", new=the_best_alone),
     Change("no equal weights on firms of one code", owner=learner.HeadsLearner, name="_fallbacks", new=lambda self, sections: []),
     Change("no second factor, of the period's mean", owner=selection, name="factor_of_means", new=lambda *given: 1.0),
     with_option("one draw of seeds", max_draws=1),

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from itertools import chain
+from typing import Self
 
 import numpy as np
 import torch
@@ -64,8 +65,8 @@ class HeadsLearner:
         Where and in what precision training takes place. Fitted heads are arrays in float64.
     options : TrainingOptions, optional
     shrinks : bool, default True
-        Whether weight decay and a factor of what heads add are chosen on held-out later periods: not where a stack weighs the
-        heads.
+        Whether weight decays and a factor of what heads add are chosen on held-out later periods: not where a stack weighs the
+        heads, which then have the first decay.
     averages : bool, default True
         Whether more seeds are drawn where their networks differ, until others would give much the same: not at an earlier
         origin.
@@ -129,27 +130,28 @@ class HeadsLearner:
         for section in sections:
             if section.focal.y is None or section.own is None:
                 raise InputError("sections: expected outcomes and an own part, got a cross-section without. Set both.")
-        learner: HeadsLearner = replace(self, options=_of_size(self.options, self.spec, sections))
+        options = _of_size(self.options, self.spec, sections)
+        learner = replace(self, options=options)._with(options.weight_decays[:1])
         chosen = Selection()
         if self.shrinks:
-            learned = [learner._with(weight_decays=(decay,)) for decay in learner.options.weight_decays]
+            tried = [learner._with((decay,)) for decay in options.weight_decays]
             fallbacks = learner._fallbacks(sections)
-            # the seeds are shared out among the weight decays
-            n_seeds = max(1, learner.options.n_seeds // len(learned))
-            tried = [each._with(n_seeds=n_seeds)._predictor for each in learned]
-            chosen = selected(tried, [each._predictor for each in fallbacks], sections, self.loss, self.purge)
-            learner = [*learned, *fallbacks][chosen.best]
+            of_fits, of_fallbacks = ([each._predictor for each in some] for some in (tried, fallbacks))
+            chosen = selected(of_fits, of_fallbacks, sections, self.loss, self.purge)
+            learner = learner._with(tuple(options.weight_decays[k] for k in chosen.fits))
+            if chosen.fallback is not None:
+                learner = fallbacks[chosen.fallback]
+        n_draws = 1
         if self.averages and chosen.size and self.spec.n_heads and not learner.equal:
-            modules = learner._drawn(sections)
-        else:
-            modules = learner._draw(sections).modules
-        for module in modules:
+            n_draws = self.options.max_draws
+        fitted = learner._drawn(sections, n_draws)
+        for module in chain(*fitted):
             module.rescale(chosen.size)
-        self.heads_ = replace(learner._heads(modules, sections), mean_factor=chosen.mean_factor)
+        self.heads_ = replace(learner._heads(fitted, sections), mean_factor=chosen.mean_factor)
         return self
 
-    def _with(self, **options: Any) -> Self:
-        return replace(self, options=replace(self.options, **options))
+    def _with(self, weight_decays: tuple[float, ...]) -> Self:
+        return replace(self, options=replace(self.options, weight_decays=weight_decays))
 
     def _fallbacks(self, sections: Sequence[CrossSection]) -> list[Self]:
         """Return heads of equal weights on related firms, by each code and prior: where scores show nothing, industry peers."""
@@ -169,49 +171,60 @@ class HeadsLearner:
         one = replace(self, spec=spec, equal=True)
         return [replace(one, terms=replace(self.terms, priors=tuple(priors))) for priors in related]
 
-    def _drawn(self, sections: Sequence[CrossSection]) -> list[PeerModule]:
-        """Return modules of several draws of seeds, of so many that the network of other draws would be much the same."""
+    def _drawn(self, sections: Sequence[CrossSection], most: int) -> list[list[PeerModule]]:
+        """Return modules of several draws of seeds, by weight decay.
+
+        There are so many draws, ``most`` at most, that the network of others would be much the same.
+        """
         largest = max(sections, key=lambda section: len(section.focal))
-        draws = list[Draw]()
-        kept = list[list[PeerModule]]()
+        draws = list[list[Seeds]]()
         networks = dict[PeerModule, np.ndarray]()
-        for number in range(self.options.max_draws):
+        for number in range(most):
             draws.append(replace(self, seed=self.seed + number)._draw(sections))
-            for module in draws[-1].modules:
-                heads = self._heads([module], [largest])
+            # seeds of one weight decay are compared: a smaller one fits training rows better
+            kept = [modules_in_window(of_decay, self.options.window) for of_decay in zip(*draws, strict=True)]
+            if number + 1 == most:
+                break
+            for module in chain(*(seeds.modules for seeds in draws[-1])):
+                heads = self._heads([[module]], [largest])
                 networks[module] = heads.weights(largest)(slice(0, FIRMS)).ravel().astype(np.float32)
-            kept = modules_in_window(draws, self.options.window)
-            of_draws = [[networks[module] for module in modules] for modules in kept]
-            if len(draws) > 1:
-                agreement = reliability([np.mean(of_draw, axis=0) for of_draw in of_draws])
+            of_draws = [[networks[module] for module in chain(*of_draw)] for of_draw in zip(*kept, strict=True)]
+            if number > 0:
+                agreement = reliability([np.mean(of_draw, axis=0) for of_draw in of_draws if of_draw])
             else:  # its seeds share batches, so that their mean may be no closer to that of others than each of them
                 agreement = mean_correlation(of_draws[0])
             # the correlation of a single pair of draws is too uncertain to end with
-            if agreement >= self.options.stable and len(draws) != 2:
+            if agreement >= self.options.stable and number != 1:
                 break
-        return [module for modules in kept for module in modules]
+        return [list(chain(*of_decay)) for of_decay in kept]
 
-    def _heads(self, modules: Sequence[PeerModule], sections: Sequence[CrossSection]) -> Heads:
+    def _heads(self, fitted: Sequence[Sequence[PeerModule]], sections: Sequence[CrossSection]) -> Heads:
+        """Return the mean over weight decays of the mean of their modules."""
+        modules = list(chain(*fitted))
         spreads = contribution_spreads(modules, sections, self.terms, self.dtype)
-        return Heads.mean(list(map(Member.from_module, modules, spreads)), self.terms)
+        mix = tuple(1 / len(fitted) / len(of_decay) for of_decay in fitted for _ in of_decay)
+        return Heads(tuple(map(Member.from_module, modules, spreads)), self.terms, mix)
 
     def _predictor(self, sections: Sequence[CrossSection]) -> Predict:
         """Return the predictions of heads that are trained on cross-sections."""
-        return self._heads(self._draw(sections).modules, sections[-1:]).predict
+        return self._heads(self._drawn(sections, 1), sections[-1:]).predict
 
-    def _draw(self, sections: Sequence[CrossSection]) -> "Draw":
-        """Return one draw of seeds, trained: those that are averaged, the best one first, in float64 and on the CPU."""
-        generator = torch.Generator("cpu").manual_seed(self.seed)
+    def _draw(self, sections: Sequence[CrossSection]) -> list["Seeds"]:
+        """Return one draw of seeds of each weight decay, trained: those that are averaged, the best one first."""
         sample = Sample(sections, self.terms, self.dtype, self.device)
         objective = make_objective(sample, self.loss, self.spec)
         if self.equal:
-            return Draw([equal_weights(self.spec, sample, objective).double().cpu()])
-        seeds = train_seeds(self.spec, sample, objective, self.options, generator)
-        # what is fitted predicts in float64, wherever and in whatever precision it was trained
-        modules = [seeds.seed(number).rescale(objective.unit).double().cpu() for number in range(seeds.spec.n_seeds)]
-        for module in modules:
-            average_unseen_codes(module, sections)
-        return Draw(modules, partial(loss_reductions, seeds, sample, objective))
+            return [Seeds([equal_weights(self.spec, sample, objective).double().cpu()])]
+        found = []
+        for decay in self.options.weight_decays:
+            options = replace(self.options, weight_decays=(decay,))
+            seeds = train_seeds(self.spec, sample, objective, options, torch.Generator("cpu").manual_seed(self.seed))
+            # what is fitted predicts in float64, and on the CPU, wherever and in whatever precision it was trained
+            modules = [seeds.seed(number).rescale(objective.unit).double().cpu() for number in range(seeds.spec.n_seeds)]
+            for module in modules:
+                average_unseen_codes(module, sections)
+            found.append(Seeds(modules, partial(loss_reductions, seeds, sample, objective)))
+        return found
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the own part plus what heads add, (n_focal, K) for each cross-section; their own outcomes are not used."""
@@ -223,8 +236,8 @@ class HeadsLearner:
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Trained seeds of one random start, and what gives the fall of the log training loss of each, (n_seeds,)."""
+class Seeds:
+    """Trained seeds of one draw and weight decay, and what gives the fall of the log training loss of each, (n_seeds,)."""
 
     modules: list[PeerModule]
     reductions: Callable[[], torch.Tensor] = partial(torch.zeros, 1)
@@ -235,8 +248,8 @@ class Draw:
         return self.reductions()
 
 
-def modules_in_window(draws: Sequence[Draw], window: float) -> list[list[PeerModule]]:
-    """Return of each draw the modules in Occam's window of all draws; draws without any are left out.
+def modules_in_window(draws: Sequence[Seeds], window: float) -> list[list[PeerModule]]:
+    """Return of each draw the modules in Occam's window of all draws.
 
     Those of a single draw are all in it: they were chosen so in training.
     """
@@ -245,8 +258,7 @@ def modules_in_window(draws: Sequence[Draw], window: float) -> list[list[PeerMod
     draw_of = [k for k, draw in enumerate(draws) for _ in draw.modules]
     modules = [module for draw in draws for module in draw.modules]
     inside = set(in_window(torch.cat([draw.loss_reductions for draw in draws]), window))
-    kept = [[modules[m] for m in sorted(inside) if draw_of[m] == k] for k in range(len(draws))]
-    return [each for each in kept if each]
+    return [[modules[m] for m in sorted(inside) if draw_of[m] == k] for k in range(len(draws))]
 
 
 def _of_size(options: TrainingOptions, spec: PeerSpec, sections: Sequence[CrossSection]) -> TrainingOptions:

@@ -1,4 +1,4 @@
-"""How heads in full are shrunk: which of several fits, and the size of what they add, by held-out later periods."""
+"""How heads in full are shrunk: which of several fits are averaged, and the size of what they add, by held-out later periods."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,9 +22,10 @@ Predict = Callable[[Sequence[CrossSection]], list[np.ndarray]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which fit is selected, the factor of what its heads add, and the weight of their period's mean beside that."""
+    """Which fits are averaged, or the fallback in their place; the factor of what is added, and that of its period's mean."""
 
-    best: int = 0
+    fits: tuple[int, ...] = (0,)
+    fallback: int | None = None
     size: float = 1.0
     mean_factor: float = 1.0
 
@@ -36,7 +37,7 @@ def selected(
     loss: Loss,
     purge: int = 0,
 ) -> Selection:
-    r"""Return which fit has the least held-out loss, and the factors that what its heads add is multiplied by.
+    r"""Return which fits have the least held-out loss, and the factors that what their heads add is multiplied by.
 
     Each learns from the first two thirds of the rows and predicts the later periods. With :math:`D_i` what heads add and
     :math:`e_i` what the own part leaves, the factor is
@@ -45,14 +46,17 @@ def selected(
 
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
-    error. Heads that predict nothing of later periods add nothing. Fallbacks have a factor of one unless later periods reject
-    them, by a t below −2 of the fall of the squared error: :math:`2 D_i e_i - D_i^2`. The best of them takes the place of heads
-    unless these predict something, by themselves and beyond it, with a t above the quantile of Student's t that has the tail
-    probability of two standard errors, shared out among the fits (Bonferroni). What heads add to the mean of a period has a
-    factor of its own, by the same equation over the means of held-out periods: a level that wanders is no evidence on peers.
+    error. Heads that predict nothing of later periods add nothing. Fits whose loss is within one standard error of the least
+    cannot be told apart and are averaged: a choice among them would be one of chance (the rule of one standard error, Breiman
+    et al. 1984). Fallbacks have a factor of one unless later periods reject them, by a t above 2 of the rise of the squared
+    error. The best of them takes the place of heads unless these predict something, by themselves and beyond it, with a t above
+    the quantile of Student's t that has the tail probability of two standard errors, shared out among the fits (Bonferroni).
+    What is added to the mean of a period has a factor of its own, by the same equation over the means of held-out periods: a
+    level that wanders is no evidence on peers.
 
     References
     ----------
+    Breiman, Friedman, Olshen and Stone (1984), Classification and regression trees, Wadsworth, section 3.4.3.
     Copas (1983), Regression, prediction and shrinkage, JRSS B 45.
     James and Stein (1961), Estimation with quadratic loss, Fourth Berkeley Symposium.
     """
@@ -63,26 +67,30 @@ def selected(
     common = 0.0
     if loss is squared_error:
         common = common_variance(residuals(learned))
-    added = [np.concatenate(fit(learned)(later)) - own for fit in [*fits, *fallbacks]]
-    n_fits = len(fits)
-    sizes = [factor(each, own, later, loss, common) for each in added[:n_fits]] + [1.0] * len(fallbacks)
-    losses = [_held_out_loss(loss, own + size * each, later) for size, each in zip(sizes, added, strict=True)]
-    best = int(np.argmin(losses[:n_fits]))
-    credible = [k for k in range(n_fits, len(added)) if not is_rejected(added[k], own, later, common)]
-    if credible:
-        fallback = min(credible, key=lambda k: losses[k])
-        base = added[fallback]
-        # heads are tested beyond the best fallback, too, as peers are beyond the models before them in a stack
+    of_fits = [np.concatenate(fit(learned)(later)) - own for fit in fits]
+    of_fallbacks = [np.concatenate(fit(learned)(later)) - own for fit in fallbacks]
+    averaged = _as_good_as_the_best(of_fits, own, later, loss, common)
+    added = np.mean([of_fits[k] for k in averaged], axis=0)
+    credible = [k for k, each in enumerate(of_fallbacks) if not is_worse(each, 0 * own, own, later, loss, common, CLEAR)]
+    fallback = min(credible, key=lambda k: _held_out_loss(loss, own + of_fallbacks[k], later), default=None)
+    if fallback is not None:
+        base = of_fallbacks[fallback]
         # the best of several fits of noise has a larger t than one
-        least = t_threshold(CLEAR, _n_clusters(later), n_fits)
-        standalone = [factor(each, own, later, loss, common, least) for each in added[:n_fits]]
-        beyond = [factor(each - base, own + base, later, loss, common, least) for each in added[:n_fits]]
-        clear = [k for k in range(n_fits) if standalone[k] > 0 and beyond[k] > 0]
-        best = min(clear, key=lambda k: losses[k], default=fallback)
+        least = t_threshold(CLEAR, _n_clusters(later), len(fits))
+        # heads are tested beyond the best fallback, too, as peers are beyond the models before them in a stack
+        beyond = factor(added - base, own + base, later, loss, common, least)
+        if beyond > 0 and factor(added, own, later, loss, common, least) > 0:
+            fallback = None
+    if fallback is None:
+        size = factor(added, own, later, loss, common)
+        added = size * added
+    else:
+        size = 1.0
+        added = of_fallbacks[fallback]
     mean_factor = 1.0
     if loss is squared_error:
-        mean_factor = factor_of_means(sizes[best] * added[best], own, later)
-    return Selection(best, sizes[best], mean_factor)
+        mean_factor = factor_of_means(added, own, later)
+    return Selection(averaged, fallback, size, mean_factor)
 
 
 def split(sections: Sequence[CrossSection], purge: int = 0) -> tuple[list[CrossSection], list[CrossSection]]:
@@ -124,11 +132,40 @@ def factor(
     return _shrunk_slope(_clustered(weight * D * e, later), _clustered(weight * D**2, later), least)
 
 
-def is_rejected(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], common: float) -> bool:
-    """Whether what is added to the own part makes squared errors of later cross-sections larger, with a t above ``CLEAR``."""
+def _as_good_as_the_best(
+    of_fits: Sequence[np.ndarray], own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float
+) -> tuple[int, ...]:
+    """Return the fit whose heads have the least held-out loss, and those within one standard error of it."""
+    sizes = [factor(each, own, later, loss, common) for each in of_fits]
+    shrunk = [size * each for size, each in zip(sizes, of_fits, strict=True)]
+    best = int(np.argmin([_held_out_loss(loss, own + each, later) for each in shrunk]))
+    # heads that predict nothing by themselves have no part
+    others = [k for k, size in enumerate(sizes) if k != best and size > 0]
+    return best, *(k for k in others if not is_worse(shrunk[k], shrunk[best], own, later, loss, common, 1.0))
+
+
+def is_worse(
+    added: np.ndarray,
+    other: np.ndarray,
+    own: np.ndarray,
+    later: Sequence[CrossSection],
+    loss: Loss,
+    common: float,
+    least: float,
+) -> bool:
+    """Whether one addition to the own part has a larger loss in later cross-sections than another, with a t above ``least``."""
+    rises = _clustered(_row_losses(added, own, later, loss, common) - _row_losses(other, own, later, loss, common), later)
+    difference, _, weight = _net_rows(added - other, own, later, common)
+    return bool(rises.sum() > least * math.sqrt(variance_of_sum(rises, _clustered(weight * difference**2, later))))
+
+
+def _row_losses(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float) -> np.ndarray:
+    """Return the losses of rows, (n,); squared errors net of θ of their period's mean, in units of its mean squared error."""
+    if loss is not squared_error:
+        rows = stacked_rows(later)
+        return rows.loss_weights * loss_of(loss, own + added, rows.outcomes)
     D, e, weight = _net_rows(added, own, later, common)
-    falls = _clustered(weight * (2 * D * e - D**2), later)
-    return bool(falls.sum() < -CLEAR * math.sqrt(variance_of_sum(falls, _clustered(weight * D**2, later))))
+    return weight * (e - D) ** 2
 
 
 def _net_rows(

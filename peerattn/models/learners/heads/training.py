@@ -35,7 +35,7 @@ class TrainingOptions:
     learning_rate : float
         At the top of the cycle.
     weight_decays : tuple of float
-        Decoupled decay of all parameters: the first, or where heads are used in full that which predicts held-out periods best.
+        Decoupled decay of all parameters: the first, or where heads are used in full those that predict held-out periods best.
     max_draws : int
         Draws of seeds that are averaged at most.
     stable : float

@@ -10,7 +10,8 @@ import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
 from peerattn.models.learners.heads import learner
-from peerattn.models.learners.heads.learner import Draw, HeadsLearner, modules_in_window, reliability
+from peerattn.models.learners.heads.learner import HeadsLearner, Seeds, modules_in_window, reliability
+from peerattn.models.learners.heads.selection import Selection
 
 FALLS = {"a": [0.5, 0.45], "b": [0.1, 0.05], "c": [0.48, 0.2]}
 
@@ -55,19 +56,25 @@ def test_noise_has_the_most_draws(draws):
 
 def test_seeds_are_averaged_that_are_in_the_window_of_all_draws():
     """A draw in which no seed found a network has no part."""
-    one, two, three = (Draw([f"{name}{k}" for k in range(2)], partial(torch.tensor, fall)) for name, fall in FALLS.items())
-    assert modules_in_window([one, two, three], 0.85) == [["a0", "a1"], ["c0"]]
+    one, two, three = (Seeds([f"{name}{k}" for k in range(2)], partial(torch.tensor, fall)) for name, fall in FALLS.items())
+    assert modules_in_window([one, two, three], 0.85) == [["a0", "a1"], [], ["c0"]]
     assert modules_in_window([three], 0.85) == [["c0", "c1"]], "the seeds of one draw were chosen in training"
 
 
 def test_only_the_final_fit_has_more_draws(draws, monkeypatch):
     """At an earlier origin one draw shows whether heads predict; the network that is kept is averaged."""
-    plain, lengths = HeadsLearner._drawn, []
-    monkeypatch.setattr(HeadsLearner, "_drawn", lambda self, sections: lengths.append(len(sections)) or plain(self, sections))
+    plain, most = HeadsLearner._drawn, {}
+
+    def noted(self, sections, most_draws):
+        most.setdefault(len(sections), []).append(most_draws)
+        return plain(self, sections, most_draws)
+
+    monkeypatch.setattr(HeadsLearner, "_drawn", noted)
     monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, stable=2.0))
     panel = simulate_panel(20, 24, 3, sharpness=2.0, signal_share=0.9, random_state=0)
     PeerAttentionRegressor(random_state=0).fit(panel.X, panel.y)
-    assert lengths == [24]
+    assert most.pop(24) == [learner.DEFAULT.max_draws]
+    assert {number for numbers in most.values() for number in numbers} == {1}
     assert len(set(draws)) == len(draws) == learner.DEFAULT.max_draws
 
 
@@ -88,3 +95,28 @@ def test_draws_end_where_their_networks_agree(draws, monkeypatch, of_seeds, of_d
     panel = simulate_panel(20, 24, 3, random_state=0)
     PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, panel.y)
     assert len(draws) == expected
+
+
+@pytest.mark.usefixtures("heads_in_full")
+@pytest.mark.parametrize("fits", [(0,), (1,), (0, 1)])
+def test_weight_decays_that_are_averaged_count_alike(monkeypatch, fits):
+    """The mean over weight decays of the mean of their seeds, however many of these are in the window."""
+    options = replace(learner.DEFAULT, n_seeds=6, weight_decays=(0.3, 1.5), max_draws=1)
+    monkeypatch.setattr(learner, "DEFAULT", options)
+    monkeypatch.setattr(learner, "selected", lambda *_: Selection(fits=fits))
+    trained = []
+    plain = learner.train_seeds
+
+    def noted(spec, sample, objective, options, generator):
+        seeds = plain(spec, sample, objective, options, generator)
+        if not trained:  # of the first weight decay one seed is in the window
+            seeds = learner.PeerModule.together([seeds.seed(0)])
+        trained.append((options.n_seeds, *options.weight_decays, seeds.spec.n_seeds))
+        return seeds
+
+    monkeypatch.setattr(learner, "train_seeds", noted)
+    panel = simulate_panel(20, 24, 3, random_state=0)
+    model = PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, panel.y)
+    assert [each[:2] for each in trained] == [(6, options.weight_decays[k]) for k in fits]
+    expected = [1 / len(fits) / n_kept for *_, n_kept in trained for _ in range(n_kept)]
+    assert model.stack_.fitted["heads"].mix == pytest.approx(expected)

@@ -11,9 +11,10 @@ from sklearn.base import clone
 
 from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
-from peerattn.models.learners.heads.selection import factor, factor_of_means, is_rejected, selected, split
+from peerattn.models.learners.heads.sampling import residuals
+from peerattn.models.learners.heads.selection import factor, factor_of_means, is_worse, selected, split
 from peerattn.models.learners.losses import squared_error
-from peerattn.models.learners.variance_components import t_threshold
+from peerattn.models.learners.variance_components import common_variance, t_threshold
 from peerattn.models.stacking.weights import Column, Scope
 
 
@@ -74,23 +75,54 @@ def test_industry_peers_stand_unless_heads_are_clearly_better():
     every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
     assert selected([fit(D)], [], every, squared_error).size > 0
     with_fallback = selected([fit(D)], [fit(np.zeros_like(D))], every, squared_error)
-    assert (with_fallback.best, with_fallback.size) == (1, 1.0)
+    assert (with_fallback.fallback, with_fallback.size) == (0, 1.0)
+
+
+def test_fits_within_a_standard_error_of_the_best_are_averaged():
+    """Which of two equally good fits has the smaller held-out loss is chance; one that is clearly worse has no part."""
+    later, _ = sections(np.zeros(12), np.zeros(12), seed=3)
+    earlier, _ = sections(np.zeros(24), np.zeros(24))
+    every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
+    outcome = np.concatenate([section.focal.y for section in later])[:, None]
+    rng = np.random.default_rng(0)
+    first, second, worse = (outcome + size * rng.normal(size=outcome.shape) for size in (0.5, 0.5, 3.0))
+    own = np.zeros_like(outcome)
+
+    def fit(value):
+        return lambda learned: lambda held_out: np.split(value, len(held_out))
+
+    found = selected([fit(first), fit(second), fit(worse), fit(-outcome)], [], every, squared_error)
+    assert sorted(found.fits) == [0, 1] and found.fallback is None
+    # the factors are those of the mean
+    assert found.size == pytest.approx(
+        factor((first + second) / 2, own, later, squared_error, common_variance(residuals(earlier)))
+    )
+    # by hand: the rise of the squared errors by period, in units of the period's mean squared error, over its standard error
+    sizes = [factor(each, own, later, squared_error, common_variance(residuals(earlier))) for each in (first, worse)]
+    a, b = (size * each[:, 0] for size, each in zip(sizes, (first, worse), strict=True))
+    e = outcome[:, 0]
+    weight = 1 / np.square(e).reshape(12, 5).mean(1)
+    rises = (np.square(e - b) - np.square(e - a)).reshape(12, 5).sum(1) * weight
+    share = np.square(b - a).reshape(12, 5).sum(1) * weight
+    share /= share.sum()
+    t = rises.sum() / np.sqrt(((rises - share * rises.sum()) ** 2 / (1 - share)).sum())
+    for least in (0.99 * t, 1.01 * t):
+        assert is_worse(b[:, None], a[:, None], own, later, squared_error, 0.0, least) == (t > least)
 
 
 @pytest.mark.parametrize("n_fits", [1, 2])
-def test_the_threshold_of_the_best_of_several_fits_is_that_of_their_number(n_fits):
+def test_the_threshold_of_several_fits_is_that_of_their_number(n_fits):
     """Of two fits of noise the larger t exceeds 2 nearly twice as often as that of one."""
     least = stats.t.isf(stats.norm.sf(2.0) / n_fits, 11)
     assert t_threshold(2.0, 12, n_fits) == pytest.approx(least)
     below = next(seed for seed in range(400) if 0.85 * least < faint(seed)[2] < 0.99 * least)
     above = next(seed for seed in range(400) if 1.01 * least < faint(seed)[2])
-    for seed, clear in ((below, False), (above, True)):
+    for seed, fallback in ((below, 0), (above, None)):
         later, D, _ = faint(seed)
         earlier, _ = sections(np.zeros(24), np.zeros(24))
         every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
-        fits = [lambda learned, D=D: lambda held_out: np.split(D, len(held_out))] * n_fits
-        nothing = [lambda learned, D=D: lambda held_out: np.split(np.zeros_like(D), len(held_out))]
-        assert (selected(fits, nothing, every, squared_error).best < n_fits) == clear
+        heads, nothing = (lambda learned, D=D: lambda held_out: np.split(D, len(held_out)) for D in (D, np.zeros_like(D)))
+        assert selected([heads] * n_fits, [nothing], every, squared_error).fallback == fallback
 
 
 def test_industry_peers_that_later_periods_reject_are_no_fallback():
@@ -99,14 +131,14 @@ def test_industry_peers_that_later_periods_reject_are_no_fallback():
     outcome = np.concatenate([section.focal.y for section in later])[:, None]
     every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
     nothing = np.zeros_like(outcome)
-    assert is_rejected(-outcome, nothing, later, 0.0)
-    assert not is_rejected(nothing, nothing, later, 0.0) and not is_rejected(0.5 * outcome, nothing, later, 0.0)
+    rejected = [is_worse(each, nothing, nothing, later, squared_error, 0.0, 2.0) for each in (-outcome, nothing, 0.5 * outcome)]
+    assert rejected == [True, False, False]
 
     def fit(value):
         return lambda learned: lambda held_out: np.split(value, len(held_out))
 
-    assert selected([fit(nothing)], [fit(0.5 * outcome)], every, squared_error).best == 1
-    assert selected([fit(nothing)], [fit(-outcome)], every, squared_error).best == 0
+    assert selected([fit(nothing)], [fit(0.5 * outcome)], every, squared_error).fallback == 0
+    assert selected([fit(nothing)], [fit(-outcome)], every, squared_error).fallback is None
 
 
 def test_what_is_not_known_by_the_held_out_periods_is_not_learned_from():

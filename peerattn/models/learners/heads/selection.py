@@ -46,13 +46,13 @@ def selected(
 
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
     by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
-    error. Heads that predict nothing of later periods add nothing. Fits whose loss is within one standard error of the least
-    cannot be told apart and are averaged: a choice among them would be one of chance (the rule of one standard error, Breiman
-    et al. 1984). Fallbacks have a factor of one unless later periods reject them, by a t above 2 of the rise of the squared
-    error. The best of them takes the place of heads unless these predict something, by themselves and beyond it, with a t above
-    the quantile of Student's t that has the tail probability of two standard errors, shared out among the fits (Bonferroni).
-    What is added to the mean of a period has a factor of its own, by the same equation over the means of held-out periods: a
-    level that wanders is no evidence on peers.
+    error. Heads that predict nothing of later periods add nothing. Fits whose loss is within one standard error of the least are
+    averaged (Breiman et al. 1984): the data do not distinguish them. Fallbacks have a factor of one unless later periods reject
+    them, by a t above 2 of the rise of the squared error. The best of them takes the place of heads unless these predict
+    something, by themselves and beyond it, with a t above the quantile of Student's t that has the tail probability of two
+    standard errors, shared out among the fits (Bonferroni). What is added to the mean of a period has a factor of its own, by
+    the same equation over the means of held-out periods: a level that wanders is no
+    evidence on peers.
 
     References
     ----------

@@ -51,8 +51,7 @@ def selected(
     them, by a t above 2 of the rise of the squared error. The best of them takes the place of heads unless these predict
     something, by themselves and beyond it, with a t above the quantile of Student's t that has the tail probability of two
     standard errors, shared out among the fits (Bonferroni). What is added to the mean of a period has a factor of its own, by
-    the same equation over the means of held-out periods: a level that wanders is no
-    evidence on peers.
+    the same equation over the means of held-out periods: a level that wanders is no evidence on peers.
 
     References
     ----------

@@ -119,6 +119,7 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
     reverse the order of firms); ``predict(X, outcomes=y)`` the same period's, own firm left out. A firm whose code is unknown
     is listed in ``peer_network(X).isolates``; its prediction is the mean of all other firms, or of training where there are none.
     Group sums make a call O(n) in time and memory. Codes may change over time: each row counts for its own code.
+    ``min_peers`` and ``shrinkage`` count rows: one of frequency weight 2 is one of them, and counts twice in the mean.
 
     References
     ----------
@@ -223,7 +224,8 @@ class IndustryPeerRegressor(PanelRegressorMixin, PanelEstimator):
         errors = np.zeros(len(SHRINKAGES))
         for section in self._within(panel, training, warn=False):
             groups = self._groups(section)
-            errors += [np.nansum((groups.mean(k)[0] - section.focal.outcomes) ** 2) for k in SHRINKAGES]
+            focal = section.focal
+            errors += [np.nansum(focal.loss_weights * (groups.mean(k)[0] - focal.outcomes) ** 2) for k in SHRINKAGES]
         self.shrinkage_ = float(SHRINKAGES[int(np.argmin(errors))])
 
     @property

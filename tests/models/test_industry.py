@@ -205,3 +205,20 @@ def test_a_firm_alone_gets_the_mean_of_training():
     with pytest.warns(IsolateWarning, match="the mean of all other firms, or of training where there are none"):
         found = IndustryPeerRegressor(industry="sic").fit(X[["sic"]], y).predict(X[["sic"]], outcomes=y)
     assert found == pytest.approx(y.mean())
+
+
+def test_rows_of_no_weight_have_no_say_in_the_shrinkage():
+    """Early periods, in which industries differ by much, count as little there as in the means."""
+    rng = np.random.default_rng(1)
+    index = pd.MultiIndex.from_product([range(30), range(6)], names=["firm", "period"])
+    group, period = np.repeat(np.arange(30) % 6, 6), index.get_level_values("period").to_numpy()
+    X = pd.DataFrame({"code": group.astype(str)}, index)
+    y = pd.Series(np.where(period < 3, 3.0, 0.0) * rng.normal(size=(6, 6))[group, period] + rng.normal(size=180), index)
+    late = period >= 3
+
+    def fitted(X, y, weight=None):
+        model = IndustryPeerRegressor(industry="code", scheme="plain", shrinkage="leave_one_out")
+        return model.fit(X, y, sample_weight=weight).shrinkage_
+
+    assert fitted(X, y, late.astype(float)) == fitted(X[late], y[late]) == 20
+    assert fitted(X, y) == 0

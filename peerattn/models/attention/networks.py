@@ -200,9 +200,9 @@ class HeadNetworks(Mixed):
         if self.similarity == "additive":
             raise InputError(f'{products} similarity="additive" does not have.')
         names = list(map(str, self.design_.characteristics))
-        profile = SearchProfile.of(self.stack_.with_heads().heads(), self.feature_names_, names, unit=self.y_scale_)
-        profile = replace(profile, single=not self._signed)
-        return profile.with_firms(self, X)
+        heads = self.stack_.with_heads().heads()
+        profile = SearchProfile.of(heads, self.feature_names_, names, unit=self.y_scale_)
+        return replace(profile, single=not self._signed).with_firms(self, X, heads)
 
 
 def _vectors(model: HeadNetworks, which: str, X: PanelLike, **given: Any) -> pd.DataFrame:

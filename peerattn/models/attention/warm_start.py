@@ -49,7 +49,7 @@ class WarmStart:
         if model.members_ and not any(np.any(member.state["value"]) for member in model.members_):
             why = "refits would move weights that no prediction depends on"
             remedy = "Fit it on more periods, or with other characteristics."
-            raise InputError(f"model: its heads add nothing (evidence_ has their factor 0), and {why}. {remedy}")
+            raise InputError(f"model: its heads add nothing (heads_ has importance 0), and {why}. {remedy}")
         self.model = model
         sections = model._training_sections(model._in_units(rows), panel)
         self.training = Training.of(sections, model._problem(True, False))

@@ -60,7 +60,7 @@ def all_candidates(model: BaseEstimator, problem: Problem, draws: np.ndarray) ->
 def _fit_own_codes(model: BaseEstimator, seed: int, training: Training, _: Any) -> OwnSlopes:
     """Fit the model of attention without heads: slopes on own characteristics and on vectors of own codes."""
     spec = replace(_spec(model), n_heads=0, n_layers=1)
-    return OwnSlopes(_fit_heads(spec, model, NO_TERMS, seed, training).members[0])
+    return OwnSlopes(_fit_heads(spec, model, NO_TERMS, seed, training))
 
 
 def _fit_heads(spec: PeerSpec, model: BaseEstimator, terms: PairTerms, seed: int, training: Training) -> Heads:

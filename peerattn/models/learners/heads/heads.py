@@ -158,16 +158,20 @@ class Heads:
 
 @dataclass(frozen=True)
 class OwnSlopes:
-    """The linear own part, and slopes on own characteristics and codes: a member that was trained without heads."""
+    """The linear own part, and slopes on own characteristics and codes: members that were trained without heads."""
 
-    member: Member
+    fitted: Heads
 
     @torch.no_grad()
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K), in training units."""
-        module = self.member.module()
-        focal = [RowTensors.of_focal([section], torch.float64) for section in sections]
-        return [section.own_term + module.own(rows)[0, 0].numpy() for section, rows in zip(sections, focal, strict=True)]
+        modules = self.fitted.modules()
+        found = []
+        for section in sections:
+            rows = RowTensors.of_focal([section], torch.float64)
+            added = [module.own(rows)[0, 0].numpy() for module in modules]
+            found.append(section.own_term + np.tensordot(self.fitted.mix, added, axes=1))
+        return found
 
 
 def shares(sizes: np.ndarray) -> np.ndarray:

@@ -43,6 +43,8 @@ class SearchProfile:
         which have no meaning one by one: they are in the matrices, but not in :meth:`to_frame` and :meth:`plot`.
     firms : DataFrame (n_firms, p) or None
         Mean characteristics of each firm in ``X``, where ``search_profile(X)`` had one.
+    inputs : tuple of DataFrame (n_firms, p), one a kept head
+        What the head reads of each of these firms, in the columns of its matrix: its codes' embeddings, too.
     single : bool
         Whether no other part of the model has weights: False for a stack.
     """
@@ -55,6 +57,7 @@ class SearchProfile:
     characteristics: tuple[str, ...] = ()
     firms: pd.DataFrame | None = field(default=None, repr=False)
     single: bool = True
+    inputs: tuple[pd.DataFrame, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, fitted: Heads, names: list[str], observed: Sequence[str], *, unit: float) -> Self:
@@ -87,13 +90,26 @@ class SearchProfile:
         none = pd.Series(0.0, index=list(names))
         return cls((matrix,), (none,), (), ((0, 0),), np.ones(1), tuple(observed))
 
-    def with_firms(self, model: Any, X: PanelLike) -> Self:
-        """Return the profile with the mean characteristics of the firms of X, where there is one."""
+    def with_firms(self, model: Any, X: PanelLike, fitted: Heads | None = None) -> Self:
+        """Return the profile with the mean characteristics of the firms of X, where there is one; ``fitted`` are its heads."""
         if X is None:
             return self
         rows = model._gate_rows(X)[1]
-        of_firms = pd.DataFrame(rows.x, columns=model.design_.number_names).groupby(np.asarray(rows.label)).mean()
-        return replace(self, firms=of_firms)
+        firm = np.asarray(rows.label)
+        firms = pd.DataFrame(rows.x, columns=model.design_.number_names).groupby(firm).mean()
+        modules = []
+        if fitted is not None:
+            modules = fitted.modules()
+        inputs = []
+        for M, (seed, _) in zip(self.matrices, self.heads, strict=True):
+            x = rows.x
+            if modules:
+                # a firm looks for peers by its codes, too
+                codes = [table[rows.levels[:, c]].numpy() for c, table in enumerate(modules[seed].embeddings)]
+                clip = modules[seed].spec.clip
+                x = np.concatenate([rows.x.clip(-clip, clip), *codes], axis=1)
+            inputs.append(pd.DataFrame(x, columns=M.index).groupby(firm).mean())
+        return replace(self, firms=firms, inputs=tuple(inputs))
 
     def named(self, at: int = 0) -> pd.DataFrame:
         """Return M of one kept head among the characteristics."""
@@ -108,8 +124,9 @@ class SearchProfile:
         Parameters
         ----------
         of : firm, or mapping of str to float
-            A firm of the ``X`` that ``search_profile`` was given; or characteristics in standard deviations from the mean
-            of training, such as ``{"size": -1}`` for a small firm, those left out at 0.
+            A firm of the ``X`` that ``search_profile`` was given, at the mean of its rows, its codes included; or
+            characteristics in standard deviations from the mean of training, such as ``{"size": -1}`` for a small firm: those
+            left out, and what codes add, are 0.
 
         Returns
         -------
@@ -127,15 +144,16 @@ class SearchProfile:
         names = list(self.characteristics)
         if isinstance(of, Mapping):
             check_names("of", "characteristic", list(of), names)
-            x = np.array([float(of.get(name, 0.0)) for name in names])
+            given = pd.Series(dict(of), dtype=float)
+            found = [given.reindex(M.index, fill_value=0.0) for M in self.matrices]
         elif self.firms is None:
             raise InputError(f"of: to look up the firm {of!r}, give its rows: search_profile(X).looks_for({of!r}).")
         else:
             check_names("of", "firm", [of], self.firms.index.tolist())
-            x = self.firms.loc[[of], names].to_numpy()[0]
+            found = [of_firms.loc[[of]].iloc[0] for of_firms in self.inputs]
         score = np.zeros(len(names))
-        for share, M, key_term in zip(self.shares, self.matrices, self.key_terms, strict=True):
-            score += share / self.shares.sum() * (x @ M.loc[names, names].to_numpy() + key_term[names].to_numpy())
+        for share, x, M, key_term in zip(self.shares, found, self.matrices, self.key_terms, strict=True):
+            score += share / self.shares.sum() * (x @ M[names] + key_term[names]).to_numpy()
         order = np.argsort(-np.abs(score), kind="stable")
         return pd.Series(score[order], pd.Index(names, name="peer")[order], name="score")
 

@@ -39,6 +39,26 @@ def test_of_heads_it_is_the_slope_of_the_mean_score_by_the_peers_characteristics
     np.testing.assert_allclose(given[names], found[names])
 
 
+def test_a_firm_looks_for_peers_by_its_code_too(panel):
+    """The slope of its own query, of every head, on the key of a peer by its characteristics."""
+    code = pd.Series(np.where(panel.X.index.get_level_values("firm").factorize()[0] % 2, "a", "b"), panel.X.index, name="code")
+    X = panel.X.assign(code=code)
+    model = PeerAttentionRegressor(kappa=None, codes=["code"], random_state=0).fit(X, panel.y)
+    profile = model.search_profile(X)
+    queries = model.queries(X)
+    names = list(profile.characteristics)
+    for firm in panel.X.index.get_level_values("firm")[[0, -1]]:
+        mean = queries.xs(firm, level="firm").mean()
+        slopes = np.zeros(len(names))
+        for k, ((seed, head), share) in enumerate(zip(profile.heads, profile.shares / profile.shares.sum(), strict=True)):
+            member = model.members_[seed]
+            keys = member.state["key"][head][[profile.matrices[k].index.get_loc(name) for name in names]]
+            slopes += share * (keys @ mean[k].to_numpy()) / np.sqrt(member.spec.d_head)
+        np.testing.assert_allclose(profile.looks_for(firm)[names], slopes, rtol=1e-8, atol=1e-12)
+    of_values = profile.looks_for(profile.firms.loc[firm, names].to_dict())
+    assert not np.allclose(of_values[names], slopes, rtol=1e-3)
+
+
 def test_of_a_ridge_it_is_the_slope_of_its_weights():
     """One balanced characteristic beside noise, so that every period is the average one."""
     g = np.random.default_rng(0)

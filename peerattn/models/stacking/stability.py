@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from peerattn.models.cross_section import CrossSection
-from peerattn.models.learners.heads.heads import Heads
+from peerattn.models.learners.heads.heads import Heads, shares
 from peerattn.models.learners.heads.learner import FIRMS
 from peerattn.models.learners.protocol import PeerPart
 from peerattn.models.networks import network_of_sections
@@ -37,8 +37,8 @@ def stability(stack: Stack, prepared: Sequence[CrossSection]) -> pd.DataFrame:
             if isinstance(earlier, PeerPart):
                 rows.append((name, "folds", *_similarity(own, _network(earlier, few))))
         if isinstance(part, Heads) and len(part.members) > 1:
-            halves = [_network(Heads.mean(part.members[k::2], part.terms), few) for k in (0, 1)]
-            rows.append((name, "seeds", *_similarity(*halves)))
+            halves = [Heads(part.members[k::2], part.terms, tuple(shares(np.array(part.mix[k::2])))) for k in (0, 1)]
+            rows.append((name, "seeds", *_similarity(*(_network(half, few) for half in halves))))
     return pd.DataFrame(rows, columns=["part", "comparison", "correlation", "common_top5"])
 
 

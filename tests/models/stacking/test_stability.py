@@ -21,7 +21,7 @@ def test_two_halves_of_the_seeds_of_heads_in_full_are_compared(monkeypatch):
     (row,) = model.stability_.itertuples(index=False)
     assert (row.part, row.comparison) == ("heads", "seeds")
     networks = []
-    assert len(model.members_) == 8
+    assert len(model.members_) == 2 * 8  # of two weight decays
     for half in (model.members_[::2], model.members_[1::2]):
         matrices = {}
         for section in list(model._gate_call(panel.X, None)[1])[-3:]:

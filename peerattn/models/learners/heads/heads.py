@@ -82,11 +82,6 @@ class Heads:
         """Whether past outcomes are used."""
         return self.terms.reads_past
 
-    @classmethod
-    def mean(cls, members: Sequence[Member], terms: PairTerms) -> Self:
-        """Return the mean of starts."""
-        return cls(tuple(members), terms, (1 / len(members),) * len(members))
-
     def modules(self) -> list[PeerModule]:
         """Return the modules of all starts, in float64."""
         return [member.module() for member in self.members]

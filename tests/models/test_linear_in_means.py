@@ -149,14 +149,14 @@ def test_few_clusters_keep_their_size(monkeypatch):
     """Ten clusters of dependent errors: t with nine degrees of freedom, and the small-sample factor."""
     monkeypatch.setattr("peerattn.models.two_stage.identification", lambda *_: None)  # is not asked here
     rng, rejected, cluster = np.random.default_rng(0), 0, np.repeat(np.arange(10), 12)
-    for _ in range(120):
+    for _ in range(200):
         x, z = rng.normal(size=10)[cluster] + rng.normal(size=(2, 120))
         e = rng.normal(size=10)[cluster] + rng.normal(size=120)
         w = z + 0.5 * e + rng.normal(size=120)
         one = pd.DataFrame({"one": 1.0, "x": x})
         found = two_stage(e, one, w, pd.DataFrame({"z": z}), clusters=pd.DataFrame({"firm": cluster}))
         rejected += found.pvalues["peers' outcome"] < 0.05
-    assert rejected / 120 <= 0.10
+    assert rejected / 200 <= 0.10
 
 
 def test_standard_errors_are_in_the_units_of_the_columns():

@@ -136,7 +136,8 @@ class HeadsLearner:
         if self.shrinks:
             tried = [learner._with((decay,)) for decay in options.weight_decays]
             fallbacks = learner._fallbacks(sections)
-            of_fits, of_fallbacks = ([each._predictor for each in some] for some in (tried, fallbacks))
+            of_fits = [each._predictor for each in tried]
+            of_fallbacks = [each._predictor for each in fallbacks]
             chosen = selected(of_fits, of_fallbacks, sections, self.loss, self.purge)
             learner = learner._with(tuple(options.weight_decays[k] for k in chosen.fits))
             if chosen.fallback is not None:

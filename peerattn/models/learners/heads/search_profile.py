@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
+import torch
 
 from peerattn.exceptions import InputError, check_names
 from peerattn.foreign_text import visible
+from peerattn.models.cross_section import CrossSection
+from peerattn.models.learners.batches import RowTensors
 from peerattn.models.learners.heads.heads import Heads
 from peerattn.network import search_map
 from peerattn.types import PanelLike
@@ -97,19 +100,14 @@ class SearchProfile:
         rows = model._gate_rows(X)[1]
         firm = np.asarray(rows.label)
         firms = pd.DataFrame(rows.x, columns=model.design_.number_names).groupby(firm).mean()
-        modules = []
-        if fitted is not None:
-            modules = fitted.modules()
-        inputs = []
-        for M, (seed, _) in zip(self.matrices, self.heads, strict=True):
-            x = rows.x
-            if modules:
-                # a firm looks for peers by its codes, too
-                codes = [table[rows.levels[:, c]].numpy() for c, table in enumerate(modules[seed].embeddings)]
-                clip = modules[seed].spec.clip
-                x = np.concatenate([rows.x.clip(-clip, clip), *codes], axis=1)
-            inputs.append(pd.DataFrame(x, columns=M.index).groupby(firm).mean())
-        return replace(self, firms=firms, inputs=tuple(inputs))
+        if fitted is None:
+            return replace(self, firms=firms, inputs=(firms,))
+        focal = RowTensors.of_focal([CrossSection(None, slice(0, len(rows)), rows, rows)], torch.float64)
+        # a firm looks for peers by its codes, too
+        of_seeds = [pd.DataFrame(m.inputs(focal, m.spec.clip)[0].numpy()).groupby(firm).mean() for m in fitted.modules()]
+        heads = zip(self.matrices, self.heads, strict=True)
+        inputs = tuple(of_seeds[seed].set_axis(M.index, axis=1) for M, (seed, _) in heads)
+        return replace(self, firms=firms, inputs=inputs)
 
     def named(self, at: int = 0) -> pd.DataFrame:
         """Return M of one kept head among the characteristics."""

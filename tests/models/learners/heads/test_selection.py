@@ -45,6 +45,17 @@ def test_the_factor_of_means_is_the_shrunk_slope_of_period_means():
     assert np.isclose(factor_of_means(added, np.zeros((60, 1)), later), expected)
 
 
+def fit(value):
+    """What is fitted to earlier cross-sections and predicts this of the later ones."""
+    return lambda learned: lambda held_out: np.split(value, len(held_out))
+
+
+def after_others(later):
+    """These cross-sections after twenty-four others, whose means are zero."""
+    earlier, _ = sections(np.zeros(24), np.zeros(24))
+    return [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
+
+
 def faint(seed):
     """Later cross-sections, what heads add to them, and its t by hand: errors by period, each in units of its squares."""
     later, D = sections(np.zeros(12), np.zeros(12), seed=seed)
@@ -67,12 +78,8 @@ def test_industry_peers_stand_unless_heads_are_clearly_better():
     """Noise of t 1.0 to 2.0 has a factor, and takes the place of no fallback."""
     seed = next(seed for seed in range(50) if 1.2 < faint(seed)[2] < 1.8)
     later, D, _ = faint(seed)
-    earlier, _ = sections(np.zeros(24), np.zeros(24))
 
-    def fit(value):
-        return lambda learned: lambda held_out: np.split(value, len(held_out))
-
-    every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
+    every = after_others(later)
     assert selected([fit(D)], [], every, squared_error).size > 0
     with_fallback = selected([fit(D)], [fit(np.zeros_like(D))], every, squared_error)
     assert (with_fallback.fallback, with_fallback.size) == (0, 1.0)
@@ -81,24 +88,20 @@ def test_industry_peers_stand_unless_heads_are_clearly_better():
 def test_fits_within_a_standard_error_of_the_best_are_averaged():
     """Which of two equally good fits has the smaller held-out loss is chance; one that is clearly worse has no part."""
     later, _ = sections(np.zeros(12), np.zeros(12), seed=3)
-    earlier, _ = sections(np.zeros(24), np.zeros(24))
-    every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
+    every = after_others(later)
     outcome = np.concatenate([section.focal.y for section in later])[:, None]
     rng = np.random.default_rng(0)
     first, second, worse = (outcome + size * rng.normal(size=outcome.shape) for size in (0.5, 0.5, 3.0))
     own = np.zeros_like(outcome)
 
-    def fit(value):
-        return lambda learned: lambda held_out: np.split(value, len(held_out))
-
     found = selected([fit(first), fit(second), fit(worse), fit(-outcome)], [], every, squared_error)
     assert sorted(found.fits) == [0, 1] and found.fallback is None
     # the factors are those of the mean
     assert found.size == pytest.approx(
-        factor((first + second) / 2, own, later, squared_error, common_variance(residuals(earlier)))
+        factor((first + second) / 2, own, later, squared_error, common_variance(residuals(every[:24])))
     )
     # by hand: the rise of the squared errors by period, in units of the period's mean squared error, over its standard error
-    sizes = [factor(each, own, later, squared_error, common_variance(residuals(earlier))) for each in (first, worse)]
+    sizes = [factor(each, own, later, squared_error, common_variance(residuals(every[:24]))) for each in (first, worse)]
     a, b = (size * each[:, 0] for size, each in zip(sizes, (first, worse), strict=True))
     e = outcome[:, 0]
     weight = 1 / np.square(e).reshape(12, 5).mean(1)
@@ -119,23 +122,17 @@ def test_the_threshold_of_several_fits_is_that_of_their_number(n_fits):
     above = next(seed for seed in range(400) if 1.01 * least < faint(seed)[2])
     for seed, fallback in ((below, 0), (above, None)):
         later, D, _ = faint(seed)
-        earlier, _ = sections(np.zeros(24), np.zeros(24))
-        every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
-        heads, nothing = (lambda learned, D=D: lambda held_out: np.split(D, len(held_out)) for D in (D, np.zeros_like(D)))
-        assert selected([heads] * n_fits, [nothing], every, squared_error).fallback == fallback
+        every = after_others(later)
+        assert selected([fit(D)] * n_fits, [fit(np.zeros_like(D))], every, squared_error).fallback == fallback
 
 
 def test_industry_peers_that_later_periods_reject_are_no_fallback():
-    earlier, _ = sections(np.zeros(24), np.zeros(24))
     later, _ = sections(np.zeros(12), np.zeros(12), seed=1)
     outcome = np.concatenate([section.focal.y for section in later])[:, None]
-    every = [*earlier, *(replace(s, period=24 + k) for k, s in enumerate(later))]
+    every = after_others(later)
     nothing = np.zeros_like(outcome)
     rejected = [is_worse(each, nothing, nothing, later, squared_error, 0.0, 2.0) for each in (-outcome, nothing, 0.5 * outcome)]
     assert rejected == [True, False, False]
-
-    def fit(value):
-        return lambda learned: lambda held_out: np.split(value, len(held_out))
 
     assert selected([fit(nothing)], [fit(0.5 * outcome)], every, squared_error).fallback == 0
     assert selected([fit(nothing)], [fit(-outcome)], every, squared_error).fallback is None

@@ -28,8 +28,8 @@ FEWEST: dict[str, object] = {
 }
 #: What heads add is kept as trained.
 IN_FULL: dict[str, object] = {
-    "learners.heads.selection.factor": lambda *_: 1.0,
-    "learners.heads.selection.factor_of_means": lambda *_: 1.0,
+    "learners.heads.selection.LaterRows.factor": lambda *_: 1.0,
+    "learners.heads.selection.LaterRows.factor_of_means": lambda *_: 1.0,
 }
 ROOM = "peerattn.models."
 

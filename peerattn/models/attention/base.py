@@ -223,7 +223,6 @@ class PanelStack(HeadNetworks, PanelEstimator):
             self._candidates(problem, draws),
             problem,
             kappa=self._kappa,
-            split=panel.dated and self.attention != "cross" and not problem.outcomes,
         )
         self.stack_ = stack
         self.evidence_ = stack.evidence
@@ -262,6 +261,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
             self.task == "nowcast",
             dated,
             self.purge,
+            within=dated and self.attention != "cross" and self.task == "forecast",
             own=self.own != "none",
             dtype=self._dtype(dated),
             reads_past=dates and self.attention != "cross",

@@ -132,11 +132,11 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         "auto" is the squared error (the cross entropy, for classes). Huber's threshold is 1.35 standard deviations of the
         outcome; a number between 0 and 1 is the quantile of a pinball loss.
     kappa : float or None, default 1.0
-        Twice this many standard errors are what the score of the heads must exceed. None: the heads are used in full, untested;
-        with codes or a ``prior`` they give way to equal weights on the firms of one level, or on those that the prior relates,
-        whose values are of least squares, unless they predict held-out periods clearly, or these reject the equal weights
-        (squared error, one layer). In a forecast what they add to a period's mean has a weight from held-out periods all the
-        same.
+        Twice this many standard errors are what the score of the heads must exceed. None: the heads are used in full, with the
+        weight (up to one) that predicts later periods best, and no test. With codes or a ``prior`` they give way to equal weights
+        on the firms of one level, or on those that the prior relates, whose values are of least squares, unless they predict
+        held-out periods clearly, or these reject the equal weights (squared error, one layer). In a forecast what they add to a
+        period's mean has a weight of its own.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str, default "firm", "period"

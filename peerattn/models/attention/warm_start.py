@@ -46,7 +46,7 @@ class WarmStart:
             raise InputError("X: periods are resampled, but X carries none.")
         if model.weighs_peers_:
             raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
-        if model.members_ and not any(np.any(member.state["value"]) for member in model.members_):
+        if model.members_ and not model.stack_.with_heads().weights_of_heads().any():
             why = "refits would move weights that no prediction depends on"
             remedy = "Fit it on more periods, or with other characteristics."
             raise InputError(f"model: its heads add nothing (heads_ has importance 0), and {why}. {remedy}")

@@ -30,6 +30,7 @@ class Problem:
     outcomes: bool
     dated: bool
     purge: int = 0
+    within: bool = False  # peers are weighed by differences within periods, and by what they add to the period's mean apart
     own: bool = True  # False: no own model, predictions start from zero
     dtype: torch.dtype = torch.float64
     reads_past: bool = True  # False: outcomes of a reference carry no dates, so that none is surely past

@@ -1,7 +1,6 @@
 """The candidates that an estimator's options name, in the order of what they read."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,6 @@ from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.history import fit_autoregression, fit_effect, fit_trees_with_past, fit_trend
 from peerattn.models.learners.losses import squared_error
-from peerattn.models.learners.priors import NO_TERMS, PairTerms
 from peerattn.models.learners.protocol import Added, Learner, fit_added
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.stacking.groups import COMMON, HISTORY, NONLINEAR, PEERS, Candidate
@@ -59,16 +57,20 @@ def all_candidates(model: BaseEstimator, problem: Problem, draws: np.ndarray) ->
 
 def _fit_own_codes(model: BaseEstimator, seed: int, training: Training, _: Any) -> OwnSlopes:
     """Fit the model of attention without heads: slopes on own characteristics and on vectors of own codes."""
-    spec = replace(_spec(model), n_heads=0, n_layers=1)
-    return OwnSlopes(_fit_heads(spec, model, NO_TERMS, seed, training))
+    learner = _heads_learner(_spec(model), model, seed, training).without_heads()
+    return OwnSlopes(learner.fit(training.with_outcomes).heads_)
 
 
-def _fit_heads(spec: PeerSpec, model: BaseEstimator, terms: PairTerms, seed: int, training: Training) -> Heads:
-    """Fit heads; those that nothing else gives a weight are shrunk by themselves."""
+def _fit_heads(spec: PeerSpec, model: BaseEstimator, seed: int, training: Training, _: Any) -> Heads:
+    return _heads_learner(spec, model, seed, training).fit(training.with_outcomes).heads_
+
+
+def _heads_learner(spec: PeerSpec, model: BaseEstimator, seed: int, training: Training) -> HeadsLearner:
+    """Return the learner of heads; those that nothing else gives a weight find one by themselves."""
     problem = training.problem
     options: dict[str, Any] = {"shrinks": model.kappa is None, "averages": training.final, "purge": problem.purge}
-    learner = HeadsLearner(spec, terms, problem.loss, seed, problem.dtype, problem.device, **options)
-    return learner.fit(training.with_outcomes).heads_
+    options["within"] = problem.within
+    return HeadsLearner(spec, problem.terms, problem.loss, seed, problem.dtype, problem.device, **options)
 
 
 #: What a user calls the information that a learner uses, and its group.
@@ -155,8 +157,7 @@ def heads_candidates(model: BaseEstimator, seed: int) -> list[Candidate]:
     """Return attention heads, where there are any."""
     if not model.n_heads:
         return []
-    spec = _spec(model)
-    return [Candidate(HEADS, PEERS, lambda t, _: _fit_heads(spec, model, t.problem.terms, seed, t), trained=True)]
+    return [Candidate(HEADS, PEERS, partial(_fit_heads, _spec(model), model, seed), trained=True)]
 
 
 #: What values heads have in each task.

@@ -84,14 +84,13 @@ class OriginResult:
 class Evidence:
     """The problem of each group in turn, over the held-out rows of all origins.
 
-    ``split``: in forecasts of whole cross-sections peers have a weight for differences within periods and, where that is
-    positive, one for the period's mean.
+    In forecasts of whole cross-sections (``problem.within``) peers have a weight for differences within periods and, where that
+    is positive, one for the period's mean.
     """
 
     held_out: Sequence[OriginResult]
     problem: Problem
     kappa: float
-    split: bool
 
     def stages(self, without: str | None = None) -> tuple[dict[str, Stage], list[np.ndarray]]:
         """Return the weights of each group given those before it, and the stack before and after each; one may be left out."""
@@ -117,7 +116,7 @@ class Evidence:
                 tested |= self._differences(group, name, [p for each in self.held_out for p in each.controls[name]])
         loss = self.problem.loss
         solve = partial(weigh, loss=loss, kappa=self._kappa(group), mutual=self._mutual(group), tested=tested)
-        if not self.split or group != PEERS:
+        if not self.problem.within or group != PEERS:
             return solve(held, columns)
         net = held
         if loss is squared_error:  # a shock that all firms share is no error of differences between them
@@ -205,7 +204,7 @@ class Evidence:
         """Return for what of a prediction there is a column."""
         if name == SLOPES:
             return [Scope.WITHIN, Scope.ADDED]
-        if self.split and group == PEERS:
+        if self.problem.within and group == PEERS:
             return [Scope.WITHIN, Scope.MEAN]
         return [Scope.WHOLE]
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.common import CodeShocks, PeriodMean
-from peerattn.models.learners.heads.heads import Heads, shares
+from peerattn.models.learners.heads.heads import Heads, OwnSlopes, shares
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.priors import NO_TERMS
 from peerattn.models.learners.protocol import OfRows, Part, PeerPart
@@ -182,27 +182,26 @@ def _weighed(stages: Mapping[str, Stage], base: np.ndarray, found: Mapping[str, 
     return np.stack(steps, axis=1)
 
 
-def fit_stack(
-    sections: Sequence[CrossSection], candidates: list[Candidate], problem: Problem, *, kappa: float | None, split: bool = False
-) -> Stack:
+def fit_stack(sections: Sequence[CrossSection], candidates: list[Candidate], problem: Problem, *, kappa: float | None) -> Stack:
     """Fit every candidate at each forward origin, weigh them by what they predict for later periods, and refit those selected.
 
-    ``split`` as in :class:`~peerattn.models.stacking.evidence.Evidence`. With ``kappa=None`` all candidates have weight 1,
-    untested.
+    With ``kappa=None`` all candidates are used in full, untested.
     """
     origins: list[Origin] = []
     if candidates and kappa is not None:
         origins = forward_origins(sections, problem.purge)
-    evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0, split=split)
+    evidence = partial(Evidence, problem=problem, kappa=kappa or 0.0)
     held_out, latest = _tried(origins, candidates, evidence, problem)
     # what is selected is fitted again, to all periods
     training = Training.of(sections, problem, final=True)
     without_history = None
     if kappa is None:
         fitted = _fitted(candidates, {each.name for each in candidates}, training, latest)
-        stages = _stages_in_full(candidates, fitted, split)
-        untested = {group: "used in full" if stage.selected() else "not tested" for group, stage in stages.items()}
-        table = evidence_of(stages, untested)
+        stages = _stages_in_full(candidates, fitted, problem.within)
+        reasons = dict.fromkeys(GROUPS, "not tested")
+        reasons |= {each.group: "predicts nothing of held-out periods" for each in candidates if each.name in fitted}
+        reasons |= {group: "used in full" for group, stage in stages.items() if stage.selected()}
+        table = evidence_of(stages, reasons)
         steps = pd.DataFrame()
     else:
         of_all = evidence(held_out)
@@ -231,17 +230,22 @@ def _fitted(candidates: Sequence[Candidate], names: set[str], training: Training
     return fitted
 
 
-def _stages_in_full(candidates: Sequence[Candidate], fitted: Parts, split: bool) -> dict[str, Stage]:
-    """Return the stages where candidates are used in full; what is added to a period's mean has the weight that heads have."""
+def _stages_in_full(candidates: Sequence[Candidate], fitted: Parts, within: bool) -> dict[str, Stage]:
+    """Return the stages where candidates are used in full: with the weights that heads have found by themselves, or one."""
     stages = dict.fromkeys(GROUPS, Stage())
-    weights = {Scope.WHOLE: 1.0}
-    heads = [part for part in fitted.values() if isinstance(part, Heads)]
-    if split and heads:
-        weights = {Scope.WITHIN: 1.0, Scope.MEAN: heads[0].mean_factor}
     for each in candidates:
-        if each.name in fitted:
-            of_candidate = {Column(each.name, scope): weight for scope, weight in weights.items()}
-            stages[each.group] = Stage(stages[each.group].weights | of_candidate)
+        part = fitted.get(each.name)
+        if part is None:
+            continue
+        weights = {Column(each.name): 1.0}
+        if isinstance(part, Heads | OwnSlopes):
+            weights = {Column(each.name): part.size}
+            if within:
+                weights = {
+                    Column(each.name, Scope.WITHIN): part.size,
+                    Column(each.name, Scope.MEAN): part.size * part.mean_factor,
+                }
+        stages[each.group] = Stage(stages[each.group].weights | weights)
     return stages
 
 

@@ -184,8 +184,8 @@ def test_bad_arguments_are_named(panel, model):
 def test_heads_that_add_nothing_have_no_bootstrap(panel, monkeypatch):
     noise = pd.Series(np.random.default_rng(0).normal(size=len(panel.y)), panel.y.index, name="y")
     with monkeypatch.context() as patch:
-        patch.setattr("peerattn.models.learners.heads.selection.factor", lambda *_: 0.0)
+        patch.setattr("peerattn.models.learners.heads.selection.LaterRows.factor", lambda *_: 0.0)
         model = PeerAttentionRegressor(**OPTIONS).fit(panel.X, noise)
-    assert not any(member.state["value"].any() for member in model.members_)
+    assert not model.heads_["importance"].any()
     with pytest.raises(InputError, match="its heads add nothing"):
         bootstrap_network(model, panel.X, noise)

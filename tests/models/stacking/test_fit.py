@@ -288,15 +288,17 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
 def test_without_a_kappa_heads_are_used_in_full_and_untested():
     panel = simulate_panel(15, 6, 2, random_state=0)
     model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
-    assert model.stack_.weight("heads") == 1.0 and set(model.stack_.fitted) == {"heads"}
+    assert set(model.stack_.fitted) == {"heads"}
     assert not model.evidence_["tested"].any() and len(model.explain_gain()) == 0
     heads = model.stack_.fitted["heads"]
+    # they have found their weight by themselves
+    assert 0 < model.stack_.weight("heads") == heads.size <= 1
     sections = [model._as_seen(replace(s, focal=replace(s.focal, y=None))) for s in model._gate_call(panel.X, None)[1]]
     expected = []
     for section, predicted in zip(sections, heads.predict(sections), strict=True):
         added = predicted - section.own_term
         # what they add to the mean of a period has a weight of its own
-        expected.append(predicted - (1 - heads.mean_factor) * added.mean(0))
+        expected.append(section.own_term + heads.size * (added - (1 - heads.mean_factor) * added.mean(0)))
     expected = np.concatenate(expected)[:, 0] * model.y_scale_ + model.y_center_
     labels = [(firm, s.period) for s in sections for firm in s.focal.label]
     found = pd.Series(model.predict(panel.X), panel.X.index)

@@ -322,7 +322,7 @@ def test_what_all_firms_share_hides_no_peers(shared):
         predicted = {group: {} for group in GROUPS} | {"peers": {"heads": list(peers)}}
         origin = OriginResult(Origin([], sections), sections, predicted, {})
         problem = Problem(squared_error, 1, (), outcomes=False, dated=True)
-        found.append(Evidence([origin], problem, 2.0, split=True).stages()[0]["peers"])
+        found.append(Evidence([origin], replace(problem, within=True), 2.0).stages()[0]["peers"])
     plain, shocked = found
     within = Column("heads", Scope.WITHIN)
     assert shocked.weights[within] == pytest.approx(plain.weights[within], rel=1e-6) and plain.weights[within] > 0.3

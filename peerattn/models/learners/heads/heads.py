@@ -69,12 +69,14 @@ class Member:
 class Heads:
     """A candidate: heads from one or more starts; ``mix`` is the share of each start (member) in the prediction.
 
-    Where heads are used in full, ``mean_factor`` is the weight of what they add to a period's mean.
+    Where heads are used in full, ``size`` is the weight of what they add to the own part, and that of what they add to a period's
+    mean is ``size`` times ``mean_factor``.
     """
 
     members: tuple[Member, ...]
     terms: PairTerms
     mix: tuple[float, ...]
+    size: float = 1.0
     mean_factor: float = 1.0
 
     @property
@@ -156,6 +158,16 @@ class OwnSlopes:
     """The linear own part, and slopes on own characteristics and codes: members that were trained without heads."""
 
     fitted: Heads
+
+    @property
+    def size(self) -> float:
+        """The weight of what is added to the linear part, where it is used in full."""
+        return self.fitted.size
+
+    @property
+    def mean_factor(self) -> float:
+        """The factor of that weight for the mean of a period."""
+        return self.fitted.mean_factor
 
     @torch.no_grad()
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:

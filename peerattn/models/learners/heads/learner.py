@@ -74,6 +74,8 @@ class HeadsLearner:
         Scores are not learned: weights are equal on all firms that ``terms`` allow.
     purge : int, default 0
         Periods before held-out ones that are not learned from, as their outcomes are not known by then.
+    within : bool, default False
+        Whether the factor of what heads add is that of differences within periods.
 
     Attributes
     ----------
@@ -112,6 +114,7 @@ class HeadsLearner:
     averages: bool = True
     equal: bool = False
     purge: int = 0
+    within: bool = False
 
     def fit(self, sections: Sequence[CrossSection]) -> Self:
         """Train heads on cross-sections.
@@ -138,18 +141,23 @@ class HeadsLearner:
             fallbacks = learner._fallbacks(sections)
             of_fits = [each._predictor for each in tried]
             of_fallbacks = [each._predictor for each in fallbacks]
-            chosen = selected(of_fits, of_fallbacks, sections, self.loss, self.purge)
+            own = None
+            if self.spec.n_heads and self.spec.code_levels and self.spec.own == "linear":
+                own = learner.without_heads()._predictor
+            chosen = selected(of_fits, of_fallbacks, sections, self.loss, self.purge, own, self.within)
             learner = learner._with(tuple(options.weight_decays[k] for k in chosen.fits))
             if chosen.fallback is not None:
                 learner = fallbacks[chosen.fallback]
         n_draws = 1
         if self.averages and chosen.size and self.spec.n_heads and not learner.equal:
             n_draws = self.options.max_draws
-        fitted = learner._drawn(sections, n_draws)
-        for module in chain(*fitted):
-            module.rescale(chosen.size)
-        self.heads_ = replace(learner._heads(fitted, sections), mean_factor=chosen.mean_factor)
+        heads = learner._heads(learner._drawn(sections, n_draws), sections)
+        self.heads_ = replace(heads, size=chosen.size, mean_factor=chosen.mean_factor)
         return self
+
+    def without_heads(self) -> Self:
+        """Return the learner of own slopes alone, on characteristics and code vectors: what heads are compared with."""
+        return replace(self, spec=replace(self.spec, n_heads=0, n_layers=1), terms=NO_TERMS)
 
     def _with(self, weight_decays: tuple[float, ...]) -> Self:
         return replace(self, options=replace(self.options, weight_decays=weight_decays))
@@ -228,7 +236,7 @@ class HeadsLearner:
         return found
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
-        """Return the own part plus what heads add, (n_focal, K) for each cross-section; their own outcomes are not used."""
+        """Return the own part plus what heads add before any factor, (n_focal, K) each; their own outcomes are not used."""
         return self.heads_.predict(sections)
 
     def weights(self, section: CrossSection, rows: slice) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from peerattn.models.cross_section import CrossSection, known_before, section_numbers
+from peerattn.models.cross_section import CrossSection, Rows, group_sums, known_before, section_numbers
 from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
@@ -17,7 +19,9 @@ from peerattn.models.learners.variance_components import common_variance, net_of
 LEARNED = 2 / 3  # share of the rows that come before the periods that are held out
 FEW_PERIODS = 3  # held-out periods from which errors are clustered by period
 CLEAR = 2.0  # standard errors beyond which heads take the place of fallbacks, and fallbacks are rejected, as peers in a stack
+ALL = 1e9  # variance of periods over that of rows by which errors are net of all of their mean
 Predict = Callable[[Sequence[CrossSection]], list[np.ndarray]]
+Fit = Callable[[Sequence[CrossSection]], Predict]
 
 
 @dataclass(frozen=True)
@@ -30,17 +34,120 @@ class Selection:
     mean_factor: float = 1.0
 
 
+@dataclass(frozen=True)
+class LaterRows:
+    """Rows of held-out periods, what an own part predicts of them (n, K), and how errors are counted.
+
+    Additions to the own part are arrays (n, K), too. Squared errors are net of the share θ of their period's mean that follows
+    from the ``common`` variance (of periods over that of rows).
+    """
+
+    sections: Sequence[CrossSection]
+    own: np.ndarray
+    loss: Loss = squared_error
+    common: float = 0.0
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The focal rows of all periods."""
+        return stacked_rows(self.sections)
+
+    @cached_property
+    def period(self) -> np.ndarray:
+        """The number of each row's period, from 0."""
+        return section_numbers(self.sections)
+
+    @property
+    def n_clusters(self) -> int:
+        """The number of terms of a sum over clusters."""
+        if len(self.sections) < FEW_PERIODS:
+            return len(self.rows)
+        return len(self.sections)
+
+    def with_own(self, added: np.ndarray) -> Self:
+        """Return the rows with something added to the own part."""
+        return replace(self, own=self.own + added)
+
+    def total_loss(self, added: np.ndarray) -> float:
+        """Return the loss of the own part and what is added to it, squared errors as :meth:`factor` counts them."""
+        if self.loss is not squared_error:
+            return float(loss_of(self.loss, self.own + added, self.rows.outcomes) @ self.rows.loss_weights)
+        e, D = self._net(added)
+        return float(self._weights(e) @ (e - D) ** 2)
+
+    def factor(self, added: np.ndarray, least: float = 1.0) -> float:
+        """Return the factor of what is added, between 0 and 1; 0 of a t below ``least``."""
+        if self.loss is not squared_error:
+            value = lambda size: self.total_loss(size * added)  # noqa: E731
+            return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
+        e, D = self._net(added)
+        weight = self._weights(e)
+        return shrunk_slope(self._clustered(weight * D * e), self._clustered(weight * D**2), least)
+
+    def factor_of_means(self, added: np.ndarray) -> float:
+        """Return the factor of what is added to the means of periods, each of which counts alike; 0 with few of them."""
+        weight = self.rows.loss_weights
+        total = np.bincount(self.period, weight)
+        if (total > 0).sum() < FEW_PERIODS:
+            return 0.0
+        sums = [np.bincount(self.period, weight * each) for each in (added[:, 0], self.rows.outcomes - self.own[:, 0])]
+        D, e = (each[total > 0] / total[total > 0] for each in sums)
+        return shrunk_slope(D * e, D**2)
+
+    def shrunk(self, added: np.ndarray) -> np.ndarray:
+        """Return what is added times its factor, and its period means times theirs, too."""
+        added = self.factor(added) * added
+        if self.loss is not squared_error:
+            return added
+        means = group_sums(added, self.period) / np.bincount(self.period)[:, None]
+        return added - (1 - self.factor_of_means(added)) * means[self.period]
+
+    def is_worse(self, added: np.ndarray, other: np.ndarray, least: float) -> bool:
+        """Whether one addition has a larger loss than another, with a t above ``least``."""
+        e, D, D_other = self._net(added, other)
+        weight = self._weights(e)
+        if self.loss is squared_error:
+            rises = weight * ((e - D) ** 2 - (e - D_other) ** 2)
+        else:
+            losses = [loss_of(self.loss, self.own + each, self.rows.outcomes) for each in (added, other)]
+            rises = self.rows.loss_weights * (losses[0] - losses[1])
+        terms = self._clustered(rises)
+        variance = variance_of_sum(terms, self._clustered(weight * (D - D_other) ** 2))
+        return bool(terms.sum() > least * math.sqrt(variance))
+
+    def _net(self, *added: np.ndarray) -> np.ndarray:
+        """Return the residuals of the own part, and what is added, net of θ of their period's mean: (1 + additions, n)."""
+        columns = np.column_stack([self.rows.outcomes - self.own[:, 0], *(each[:, 0] for each in added)])
+        return net_of_common(columns, self.rows.loss_weights, self.period, self.common).T
+
+    def _weights(self, e: np.ndarray) -> np.ndarray:
+        """Return weights of rows: a period counts by the inverse of its mean squared residual."""
+        weight = self.rows.loss_weights
+        squares = np.bincount(self.period, weight * e**2) / np.maximum(np.bincount(self.period, weight), 1e-12)
+        # a nearly exact period counts at most a hundred times the usual
+        return np.asarray(weight / np.maximum(squares, squares.mean() / 100 + 1e-12)[self.period])
+
+    def _clustered(self, terms: np.ndarray) -> np.ndarray:
+        """Return the sums of terms by period; of few periods, which are no clusters, the terms."""
+        if len(self.sections) < FEW_PERIODS:
+            return terms
+        return np.bincount(self.period, terms)
+
+
 def selected(
-    fits: Sequence[Callable[[Sequence[CrossSection]], Predict]],
-    fallbacks: Sequence[Callable[[Sequence[CrossSection]], Predict]],
+    fits: Sequence[Fit],
+    fallbacks: Sequence[Fit],
     sections: Sequence[CrossSection],
     loss: Loss,
     purge: int = 0,
+    own: Fit | None = None,
+    within: bool = False,
 ) -> Selection:
     r"""Return which fits have the least held-out loss, and the factors that what their heads add is multiplied by.
 
-    Each learns from the first two thirds of the rows and predicts the later periods. With :math:`D_i` what heads add and
-    :math:`e_i` what the own part leaves, the factor is
+    Each learns from the first two thirds of the rows and predicts the later periods, as does the ``own`` part that heads are
+    added to (by default least squares); that is shrunk by the same equation. With :math:`D_i` what heads add to the own part and
+    :math:`e_i` what it leaves, the factor is
 
     .. math:: c = \min\Big(1, \frac{\sum D_i e_i}{\sum D_i^2}\Big) \Big(1 - \frac{1}{t^2}\Big)_+ ,
 
@@ -62,33 +169,37 @@ def selected(
     learned, later = split(sections, purge)
     if not learned:
         return Selection()
-    own = np.concatenate([section.own_term for section in later])
     common = 0.0
-    if loss is squared_error:
+    if within:  # a shock that all firms share is no error of differences between them
+        common = ALL
+    elif loss is squared_error:
         common = common_variance(residuals(learned))
-    of_fits = [np.concatenate(fit(learned)(later)) - own for fit in fits]
-    of_fallbacks = [np.concatenate(fit(learned)(later)) - own for fit in fallbacks]
-    averaged = _as_good_as_the_best(of_fits, own, later, loss, common)
+    rows = LaterRows(later, np.concatenate([section.own_term for section in later]), loss, common)
+    if own is not None:
+        rows = rows.with_own(rows.shrunk(np.concatenate(own(learned)(later)) - rows.own))
+    of_fits = [np.concatenate(fit(learned)(later)) - rows.own for fit in fits]
+    of_fallbacks = [np.concatenate(fit(learned)(later)) - rows.own for fit in fallbacks]
+    averaged = _as_good_as_the_best(of_fits, rows)
     added = np.mean([of_fits[k] for k in averaged], axis=0)
-    credible = [k for k, each in enumerate(of_fallbacks) if not is_worse(each, 0 * own, own, later, loss, common, CLEAR)]
-    fallback = min(credible, key=lambda k: _held_out_loss(loss, own + of_fallbacks[k], later), default=None)
+    credible = [k for k, each in enumerate(of_fallbacks) if not rows.is_worse(each, 0 * each, CLEAR)]
+    fallback = min(credible, key=lambda k: rows.total_loss(of_fallbacks[k]), default=None)
     if fallback is not None:
         base = of_fallbacks[fallback]
         # the best of several fits of noise has a larger t than one
-        least = t_threshold(CLEAR, _n_clusters(later), len(fits))
+        least = t_threshold(CLEAR, rows.n_clusters, len(fits))
         # heads are tested beyond the best fallback, too, as peers are beyond the models before them in a stack
-        beyond = factor(added - base, own + base, later, loss, common, least)
-        if beyond > 0 and factor(added, own, later, loss, common, least) > 0:
+        beyond = rows.with_own(base).factor(added - base, least)
+        if beyond > 0 and rows.factor(added, least) > 0:
             fallback = None
+    size = 1.0
     if fallback is None:
-        size = factor(added, own, later, loss, common)
+        size = rows.factor(added)
         added = size * added
     else:
-        size = 1.0
         added = of_fallbacks[fallback]
     mean_factor = 1.0
     if loss is squared_error:
-        mean_factor = factor_of_means(added, own, later)
+        mean_factor = rows.factor_of_means(added)
     return Selection(averaged, fallback, size, mean_factor)
 
 
@@ -115,100 +226,17 @@ def split(sections: Sequence[CrossSection], purge: int = 0) -> tuple[list[CrossS
     return earlier, list(sections[end:])
 
 
-def _held_out_loss(loss: Loss, predicted: np.ndarray, later: Sequence[CrossSection]) -> float:
-    rows = stacked_rows(later)
-    return float(loss_of(loss, predicted, rows.outcomes) @ rows.loss_weights)
-
-
-def factor(
-    added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float, least: float = 1.0
-) -> float:
-    """Return the factor of what heads add to the own part of later cross-sections, between 0 and 1; 0 of a t below ``least``."""
-    if loss is not squared_error:
-        value = lambda size: _held_out_loss(loss, own + size * added, later)  # noqa: E731
-        return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
-    D, e, weight = _net_rows(added, own, later, common)
-    return _shrunk_slope(_clustered(weight * D * e, later), _clustered(weight * D**2, later), least)
-
-
-def _as_good_as_the_best(
-    of_fits: Sequence[np.ndarray], own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float
-) -> tuple[int, ...]:
+def _as_good_as_the_best(of_fits: Sequence[np.ndarray], rows: LaterRows) -> tuple[int, ...]:
     """Return the fit whose heads have the least held-out loss, and those within one standard error of it."""
-    sizes = [factor(each, own, later, loss, common) for each in of_fits]
+    sizes = [rows.factor(each) for each in of_fits]
     shrunk = [size * each for size, each in zip(sizes, of_fits, strict=True)]
-    best = int(np.argmin([_held_out_loss(loss, own + each, later) for each in shrunk]))
+    best = int(np.argmin([rows.total_loss(each) for each in shrunk]))
     # heads that predict nothing by themselves have no part
     others = [k for k, size in enumerate(sizes) if k != best and size > 0]
-    return best, *(k for k in others if not is_worse(shrunk[k], shrunk[best], own, later, loss, common, 1.0))
+    return best, *(k for k in others if not rows.is_worse(shrunk[k], shrunk[best], 1.0))
 
 
-def is_worse(
-    added: np.ndarray,
-    other: np.ndarray,
-    own: np.ndarray,
-    later: Sequence[CrossSection],
-    loss: Loss,
-    common: float,
-    least: float,
-) -> bool:
-    """Whether one addition to the own part has a larger loss in later cross-sections than another, with a t above ``least``."""
-    rises = _clustered(_row_losses(added, own, later, loss, common) - _row_losses(other, own, later, loss, common), later)
-    difference, _, weight = _net_rows(added - other, own, later, common)
-    return bool(rises.sum() > least * math.sqrt(variance_of_sum(rises, _clustered(weight * difference**2, later))))
-
-
-def _row_losses(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], loss: Loss, common: float) -> np.ndarray:
-    """Return the losses of rows, (n,); squared errors net of θ of their period's mean, in units of its mean squared error."""
-    if loss is not squared_error:
-        rows = stacked_rows(later)
-        return rows.loss_weights * loss_of(loss, own + added, rows.outcomes)
-    D, e, weight = _net_rows(added, own, later, common)
-    return weight * (e - D) ** 2
-
-
-def _net_rows(
-    added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection], common: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what is added and the residuals of the own part, net of θ of their period's mean, and weights of rows, (n,) each."""
-    rows = stacked_rows(later)
-    period = section_numbers(later)
-    columns = np.column_stack([added[:, 0], rows.outcomes - own[:, 0]])
-    D, e = net_of_common(columns, rows.loss_weights, period, common).T
-    total = np.bincount(period, rows.loss_weights)
-    squares = np.bincount(period, rows.loss_weights * e**2) / np.maximum(total, 1e-12)
-    # a period counts by the inverse of its variance, a nearly exact one by at most a hundred times the usual
-    weight = rows.loss_weights / np.maximum(squares, squares.mean() / 100 + 1e-12)[period]
-    return D, e, weight
-
-
-def _clustered(terms: np.ndarray, later: Sequence[CrossSection]) -> np.ndarray:
-    """Return the sums of terms by period; of few periods, which are no clusters, the terms."""
-    if len(later) < FEW_PERIODS:
-        return terms
-    return np.bincount(section_numbers(later), terms)
-
-
-def _n_clusters(later: Sequence[CrossSection]) -> int:
-    """Return the number of terms of :func:`_clustered`."""
-    if len(later) < FEW_PERIODS:
-        return sum(len(section.focal) for section in later)
-    return len(later)
-
-
-def factor_of_means(added: np.ndarray, own: np.ndarray, later: Sequence[CrossSection]) -> float:
-    """Return the factor of what heads add to the means of later periods, each of which counts alike; 0 with few of them."""
-    rows = stacked_rows(later)
-    period = section_numbers(later)
-    total = np.bincount(period, rows.loss_weights)
-    if (total > 0).sum() < FEW_PERIODS:
-        return 0.0
-    D = np.bincount(period, rows.loss_weights * added[:, 0])[total > 0] / total[total > 0]
-    e = np.bincount(period, rows.loss_weights * (rows.outcomes - own[:, 0]))[total > 0] / total[total > 0]
-    return _shrunk_slope(D * e, D**2)
-
-
-def _shrunk_slope(products: np.ndarray, squares: np.ndarray, least: float = 1.0) -> float:
+def shrunk_slope(products: np.ndarray, squares: np.ndarray, least: float = 1.0) -> float:
     """Return the slope Σ products / Σ squares, at most 1, times 1 − 1/t² of independent terms; 0 where t is below ``least``."""
     variance = float(variance_of_sum(products, squares))
     score = float(products.sum())

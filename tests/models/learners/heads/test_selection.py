@@ -12,7 +12,7 @@ from sklearn.base import clone
 from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.sampling import residuals
-from peerattn.models.learners.heads.selection import factor, factor_of_means, is_worse, selected, split
+from peerattn.models.learners.heads.selection import LaterRows, selected, split
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.variance_components import common_variance, t_threshold
 from peerattn.models.stacking.weights import Column, Scope
@@ -42,7 +42,7 @@ def test_the_factor_of_means_is_the_shrunk_slope_of_period_means():
     slope = D @ e / (D @ D)
     of_slope = sm.OLS(e, D).fit(cov_type="HC2").bse[0]
     expected = min(1, slope) * (1 - of_slope**2 / slope**2)
-    assert np.isclose(factor_of_means(added, np.zeros((60, 1)), later), expected)
+    assert np.isclose(LaterRows(later, np.zeros((60, 1))).factor_of_means(added), expected)
 
 
 def fit(value):
@@ -70,7 +70,7 @@ def faint(seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_heads_add_nothing_where_t_is_below_what_is_asked(seed):
     later, D, t = faint(seed)
-    found = {least: factor(D, np.zeros_like(D), later, squared_error, 0.0, least) for least in (1.0, 2.0)}
+    found = {least: LaterRows(later, np.zeros_like(D)).factor(D, least) for least in (1.0, 2.0)}
     assert (found[1.0] > 0) == (t > 1) and (found[2.0] > 0) == (t > 2)
 
 
@@ -92,17 +92,14 @@ def test_fits_within_a_standard_error_of_the_best_are_averaged():
     outcome = np.concatenate([section.focal.y for section in later])[:, None]
     rng = np.random.default_rng(0)
     first, second, worse = (outcome + size * rng.normal(size=outcome.shape) for size in (0.5, 0.5, 3.0))
-    own = np.zeros_like(outcome)
+    net = LaterRows(later, np.zeros_like(outcome), common=common_variance(residuals(every[:24])))
 
     found = selected([fit(first), fit(second), fit(worse), fit(-outcome)], [], every, squared_error)
     assert sorted(found.fits) == [0, 1] and found.fallback is None
     # the factors are those of the mean
-    assert found.size == pytest.approx(
-        factor((first + second) / 2, own, later, squared_error, common_variance(residuals(every[:24])))
-    )
+    assert found.size == pytest.approx(net.factor((first + second) / 2))
     # by hand: the rise of the squared errors by period, in units of the period's mean squared error, over its standard error
-    sizes = [factor(each, own, later, squared_error, common_variance(residuals(every[:24]))) for each in (first, worse)]
-    a, b = (size * each[:, 0] for size, each in zip(sizes, (first, worse), strict=True))
+    a, b = (net.factor(each) * each[:, 0] for each in (first, worse))
     e = outcome[:, 0]
     weight = 1 / np.square(e).reshape(12, 5).mean(1)
     rises = (np.square(e - b) - np.square(e - a)).reshape(12, 5).sum(1) * weight
@@ -110,7 +107,7 @@ def test_fits_within_a_standard_error_of_the_best_are_averaged():
     share /= share.sum()
     t = rises.sum() / np.sqrt(((rises - share * rises.sum()) ** 2 / (1 - share)).sum())
     for least in (0.99 * t, 1.01 * t):
-        assert is_worse(b[:, None], a[:, None], own, later, squared_error, 0.0, least) == (t > least)
+        assert replace(net, common=0.0).is_worse(b[:, None], a[:, None], least) == (t > least)
 
 
 @pytest.mark.parametrize("n_fits", [1, 2])
@@ -131,7 +128,8 @@ def test_industry_peers_that_later_periods_reject_are_no_fallback():
     outcome = np.concatenate([section.focal.y for section in later])[:, None]
     every = after_others(later)
     nothing = np.zeros_like(outcome)
-    rejected = [is_worse(each, nothing, nothing, later, squared_error, 0.0, 2.0) for each in (-outcome, nothing, 0.5 * outcome)]
+    rows = LaterRows(later, nothing)
+    rejected = [rows.is_worse(each, nothing, 2.0) for each in (-outcome, nothing, 0.5 * outcome)]
     assert rejected == [True, False, False]
 
     assert selected([fit(nothing)], [fit(0.5 * outcome)], every, squared_error).fallback == 0
@@ -155,7 +153,7 @@ def test_what_is_not_known_by_the_held_out_periods_is_not_learned_from():
 @pytest.mark.parametrize(("means", "added"), [([1.0, -1.0, 2.0, 1.0], [-1.0, 1.0, -2.0, -1.0]), ([1.0, 1.0], [1.0, 1.0])])
 def test_a_wrong_mean_or_too_few_periods_give_nothing(means, added):
     later, values = sections(means, added)
-    assert factor_of_means(values, np.zeros((len(values), 1)), later) == 0
+    assert LaterRows(later, np.zeros((len(values), 1))).factor_of_means(values) == 0
 
 
 @pytest.mark.parametrize("task", ["forecast", "nowcast"])
@@ -168,6 +166,40 @@ def test_on_arrays_weights_of_one_change_nothing(task):
     np.testing.assert_allclose(weighted, plain, rtol=1e-9)
     twice = clone(model).fit(X, y, sample_weight=np.r_[np.full(20, 2.0), np.ones(60)])
     assert np.isfinite(twice.predict(X[:9])).all()
+
+
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+def test_heads_that_predict_nothing_leave_own_codes(task, train_heads):
+    """Levels of industries are no peers: heads in full are the model without heads where they add nothing to it."""
+    train_heads(2, 60)
+    rng = np.random.default_rng(0)
+    n, T = 30, 18
+    rng = np.random.default_rng(1)
+    index = pd.MultiIndex.from_product([range(n), range(T)], names=["firm", "period"])
+    code = np.repeat(np.arange(n) % 5, T)
+    X = pd.DataFrame({"x": rng.normal(size=n * T), "code": code.astype(str)}, index)
+    y = pd.Series(code - 2 + 0.3 * X["x"] + 0.5 * rng.normal(size=n * T), index)
+    of_call = {} if task == "forecast" else {"outcomes": y}
+    model = PeerAttentionRegressor(task=task, kappa=None, codes=["code"], random_state=0)
+    full = clone(model).fit(X, y)
+    assert full.evidence_.loc["peers", "reason"] == "predicts nothing of held-out periods"
+    assert full.evidence_.loc["nonlinear", "factor"] > 0.5
+    own = clone(model).set_params(n_heads=0).fit(X, y)
+    np.testing.assert_allclose(full.predict(X, **of_call), own.predict(X, **of_call), atol=1e-6)
+
+
+def test_heads_are_compared_with_the_own_part():
+    """What own codes predict is not what heads add."""
+    later, _ = sections(np.zeros(12), np.zeros(12), seed=3)
+    every = after_others(later)
+    outcome = np.concatenate([section.focal.y for section in later])[:, None]
+    assert selected([fit(outcome)], [], every, squared_error).size > 0.9
+    assert selected([fit(0.9 * outcome)], [], every, squared_error, own=fit(0.9 * outcome)).size < 1e-9
+    # of heads that know the rest it is the weight beside the own part
+    rest = np.random.default_rng(0).normal(size=outcome.shape)
+    ys = np.split(outcome + rest, 12)
+    every[24:] = [replace(s, focal=replace(s.focal, y=y[:, 0])) for s, y in zip(every[24:], ys, strict=True)]
+    assert selected([fit(outcome + rest)], [], every, squared_error, own=fit(outcome)).size > 0.9
 
 
 def test_a_wandering_level_does_not_move_the_means_of_heads_in_full(train_heads):
@@ -187,6 +219,6 @@ def test_a_wandering_level_does_not_move_the_means_of_heads_in_full(train_heads)
     model = PeerAttentionRegressor(kappa=None, codes=["code"], random_state=0).fit(X[train], outcome[train])
     own = PeerAttentionRegressor(kappa=None, n_heads=0).fit(X[train], outcome[train])
     weights = model.stack_.stages["peers"].weights
-    assert weights[Column("heads", Scope.WITHIN)] == 1 and weights[Column("heads", Scope.MEAN)] < 0.5
+    assert weights[Column("heads", Scope.MEAN)] < 0.5 * weights[Column("heads", Scope.WITHIN)]
     error = {name: ((outcome - each.predict(X))[~train] ** 2).mean() for name, each in (("heads", model), ("own", own))}
     assert error["heads"] < error["own"]

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import has_fit_parameter
 
 from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.linear import Lines, by_section, fit_best_line, stacked_rows
+from peerattn.models.learners.losses import Pinball, cross_entropy
 from peerattn.models.learners.training import Training
 from peerattn.scaling import centre_and_spread
 
@@ -55,23 +57,33 @@ class Curves:
         return np.concatenate(parts, axis=1)
 
 
-def fit_curves(training: Training) -> Curves | None:
-    """Fit curves, and products where these are not too many, to the focal rows; None without characteristics."""
+def fit_curves(training: Training) -> "Curves | Estimated | None":
+    """Fit curves, and products where these are not too many, to the focal rows; None without characteristics.
+
+    Of classes it is a logistic regression on them; None of a single class.
+    """
+    if training.problem.loss is cross_entropy:
+        return _fit_logit(training)
     rows = stacked_rows(training.sections)
-    p = rows.x.shape[1]
     weight = rows.loss_weights
-    if not p:
+    if not rows.x.shape[1]:
         return None
-    # columns grow with the square of p
-    products = p * (p - 1) // 2 + p * KNOTS <= MOST_COLUMNS
-    quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
-    knots = [np.unique(np.quantile(column, quantiles)) for column in rows.x.T]
-    shape = Curves(knots, *centre_and_spread(_bounded(rows.x, knots)), products, np.zeros(0), 0.0)
+    shape = _flat_curves(rows.x)
     Z = shape.columns(rows.x)
     center, size = centre_and_spread(Z, weight=weight)
     level = float(np.average(rows.outcomes, weights=weight))
     slope = ridge((Z - center) / size, rows.outcomes - level, weight) / size
     return replace(shape, slope=slope, intercept=level - float(center @ slope))
+
+
+def _flat_curves(x: np.ndarray) -> Curves:
+    """Return curves with their knots, and without slopes."""
+    p = x.shape[1]
+    # columns grow with the square of p
+    products = p * (p - 1) // 2 + p * KNOTS <= MOST_COLUMNS
+    quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
+    knots = [np.unique(np.quantile(column, quantiles)) for column in x.T]
+    return Curves(knots, *centre_and_spread(_bounded(x, knots)), products, np.zeros(0), 0.0)
 
 
 def _bounded(x: np.ndarray, knots: Sequence[np.ndarray]) -> np.ndarray:
@@ -122,7 +134,7 @@ class Estimated:
     It reads codes as one column a level; or, with ``places``, as numbers: for each code the place of every level in the order of
     its mean outcome in training (Fisher 1958), in which a tree finds the best split of a code's levels; NaN where it is unknown.
     ``accompanying``: a line that it adds to, as it was fitted to what that leaves. ``unit``: by what its predictions are
-    multiplied.
+    multiplied. ``curves``: it reads their columns in place of characteristics and codes.
     """
 
     estimator: Any
@@ -131,9 +143,12 @@ class Estimated:
     places: tuple[np.ndarray, ...] | None = None
     accompanying: Lines | None = None
     unit: float = 1.0
+    curves: Curves | None = None
 
     def inputs(self, rows: Rows, *more: np.ndarray) -> np.ndarray:
         """Return the columns that the estimator reads of these rows, and further ones."""
+        if self.curves is not None:
+            return self.curves.columns(rows.x)
         if self.places is None:
             return with_levels(rows, self.levels)
         codes = [place[rows.levels[:, c]][:, None] for c, place in enumerate(self.places)]
@@ -162,11 +177,25 @@ class Estimated:
 
 
 def fit_trees(training: Training, *more: np.ndarray) -> Estimated:
-    """Fit gradient boosting, without early stopping, which would hold out random rows of a panel."""
-    boosting = HistGradientBoostingRegressor(
-        learning_rate=0.05, max_iter=TREES, max_leaf_nodes=15, early_stopping=False, random_state=0
-    )
-    return fit_estimator(training, boosting, *more, by_place=True)
+    """Fit gradient boosting of the loss, without early stopping, which would hold out random rows of a panel."""
+    loss = training.problem.loss
+    options: dict[str, Any] = {"learning_rate": 0.05, "max_iter": TREES, "max_leaf_nodes": 15}
+    boosting = HistGradientBoostingRegressor
+    if loss is cross_entropy:
+        boosting = HistGradientBoostingClassifier
+    if isinstance(loss, Pinball):
+        options |= {"loss": "quantile", "quantile": loss.quantile}
+    return fit_estimator(training, boosting(early_stopping=False, random_state=0, **options), *more, by_place=True)
+
+
+def _fit_logit(training: Training) -> Estimated | None:
+    rows = stacked_rows(training.sections)
+    problem = training.problem
+    if not rows.x.shape[1] or len(np.unique(rows.outcomes)) < 2:
+        return None
+    curves = _flat_curves(rows.x)
+    logit = LogisticRegression(max_iter=1000).fit(curves.columns(rows.x), rows.outcomes, rows.loss_weights)
+    return Estimated(logit, problem.code_levels, problem.n_outputs, curves=curves)
 
 
 def fit_forest(training: Training, seed: int, accompanying: Lines | None = None) -> Estimated:

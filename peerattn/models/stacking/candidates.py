@@ -1,6 +1,7 @@
 """The candidates that an estimator's options name, in the order of what they read."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,12 +34,31 @@ OWN_CODES = "own codes"  # the linear own part with codes: the model of attentio
 def heads_and_own(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> list[Candidate]:
     """Return the candidates of an attention model: its heads, and an own part of codes or by an estimator."""
     heads = heads_candidates(model, int(draws[1]))
-    if model.own == "linear" and problem.code_levels:
+    own = list[Candidate]()
+    if not isinstance(model.own, str):
+        own = own_candidates(problem, int(draws[2]), model.own)[:1]
+    elif model.own == "linear" and problem.code_levels:
         # heads see codes: without this the level of an industry would pass for its peers
-        return [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, int(draws[2]))), *heads]
-    if isinstance(model.own, str):
-        return heads
-    return own_candidates(problem, int(draws[2]), model.own)[:1] + heads
+        own = [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, int(draws[2])))]
+    if heads and problem.own and model.kappa is not None:
+        own += controls_of_heads()
+    return own + heads
+
+
+def controls_of_heads() -> list[Candidate]:
+    """Return nonlinear own-firm models beyond which heads are tested.
+
+    Whom a firm attends to depends on its characteristics, so that heads without any peer of use can predict as a curve does.
+    """
+    return [replace(each, weighed=False) for each in curves_and_trees()]
+
+
+def curves_and_trees() -> list[Candidate]:
+    """Return the nonlinear own-firm models that there are for every loss."""
+    return [
+        Candidate("curves", NONLINEAR, lambda t, _: nonlinear.fit_curves(t)),
+        Candidate("trees", NONLINEAR, lambda t, _: nonlinear.fit_trees(t)),
+    ]
 
 
 def all_candidates(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> list[Candidate]:
@@ -106,14 +126,15 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     """Return what reads the firm itself alone: shapes of its characteristics, and its own past outcomes."""
     squared = problem.loss is squared_error
     found = list[Candidate]()
-    flexible = isinstance(own, str) and own == "flexible" and squared
+    flexible = isinstance(own, str) and own == "flexible"
     if not isinstance(own, str):
         found.append(Candidate("estimator", NONLINEAR, lambda t, _: nonlinear.fit_estimator(t, own)))
+    elif flexible and not squared:
+        found += curves_and_trees()
     elif flexible:
         found += [
             Candidate("mean", NONLINEAR, lambda t, _: nonlinear.fit_estimator(t, DummyRegressor(), by_place=True)),
-            Candidate("curves", NONLINEAR, lambda t, _: nonlinear.fit_curves(t)),
-            Candidate("trees", NONLINEAR, lambda t, _: nonlinear.fit_trees(t)),
+            *curves_and_trees(),
             Candidate("forest", NONLINEAR, lambda t, _: nonlinear.fit_forest(t, seed)),
             Candidate("line and forest", NONLINEAR, lambda t, _: nonlinear.fit_line_and_forest(t, seed)),
         ]

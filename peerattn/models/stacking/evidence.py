@@ -23,6 +23,8 @@ STEPS = ("own characteristics (linear)", "nonlinear own-firm models", "firm hist
 EQUAL = 1e-9  # relative difference of columns that are one
 #: κ counts twice for peers, so that about 5 % of panels without any select some.
 TIMES = {PEERS: 2}
+#: Of heads that stand alone.
+BEYOND = "tested beyond curves and trees of own characteristics"
 POWER = 0.2  # conditional power below which a candidate is given up
 
 
@@ -58,10 +60,11 @@ class OriginResult:
         prepared = training.history.informed(training.prepared(origin.held_out))
         return cls(origin, prepared, {g: {} for g in GROUPS}, {})
 
-    def without(self, candidate: Candidate) -> Self:
-        """Return the origin as if the candidate had not been fitted."""
-        predicted = {name: each for name, each in self.found[candidate.group].items() if name != candidate.name}
-        return replace(self, found=self.found | {candidate.group: predicted})
+    def without(self, *candidates: Candidate) -> Self:
+        """Return the origin as if these candidates had not been fitted."""
+        names = {each.name for each in candidates}
+        found = {group: {name: p for name, p in of.items() if name not in names} for group, of in self.found.items()}
+        return replace(self, found=found)
 
     def nothing(self) -> list[np.ndarray]:
         """Return the prediction for each cross-section of a part that could not be fitted here: NaN."""
@@ -85,12 +88,14 @@ class Evidence:
     """The problem of each group in turn, over the held-out rows of all origins.
 
     In forecasts of whole cross-sections (``problem.within``) peers have a weight for differences within periods and, where that
-    is positive, one for the period's mean.
+    is positive, one for the period's mean. ``tested`` are stages of the same candidates beside controls: what these did not
+    select has no weight, and t is theirs.
     """
 
     held_out: Sequence[OriginResult]
     problem: Problem
     kappa: float
+    tested: Mapping[str, Stage] = field(default_factory=dict)
 
     def stages(self, without: str | None = None) -> tuple[dict[str, Stage], list[np.ndarray]]:
         """Return the weights of each group given those before it, and the stack before and after each; one may be left out."""
@@ -105,8 +110,16 @@ class Evidence:
             if group != without and not self.untested(group):
                 columns = self._columns(group, held)
             stages[group] = self._weighed(group, held, columns)
+            if group == PEERS and group in self.tested:
+                stages[group] = stages[group].where_selected(self.tested[group])
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
+
+    def beyond(self, controls: Sequence[Candidate]) -> Self:
+        """Return the evidence without controls, whose groups are those that are selected beyond them, too."""
+        if not controls:
+            return self
+        return replace(self, held_out=[each.without(*controls) for each in self.held_out], tested=self.stages()[0])
 
     def _weighed(self, group: str, held: HeldOut, columns: dict[Column, np.ndarray]) -> Stage:
         """Return the weights of a group's columns."""
@@ -215,7 +228,8 @@ class Evidence:
             return evidence_of(stages, untested), pd.DataFrame(columns=["r2", "gain"])
         held = self._held_out()
         given_up = {each.group: each for origin in self.held_out for each in origin.given_up}
-        table = evidence_of(stages, untested, round(held.n_periods, 1), given_up)
+        beyond = {PEERS: BEYOND} if self.tested else {}
+        table = evidence_of(stages, untested, round(held.n_periods, 1), given_up, beyond)
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
         r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]
         steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own characteristics", *GROUPS])
@@ -223,9 +237,13 @@ class Evidence:
 
 
 def evidence_of(
-    stages: dict[str, Stage], untested: Mapping[str, str], periods: float = 0.0, given_up: Mapping[str, GivenUp] | None = None
+    stages: dict[str, Stage],
+    untested: Mapping[str, str],
+    periods: float = 0.0,
+    given_up: Mapping[str, GivenUp] | None = None,
+    beyond: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Return the evidence of the stages on every group, why it is ``untested``, and which candidate was given up, if any."""
+    """Return the evidence of the stages on every group, why it is ``untested``, what was given up, and ``beyond`` what it is."""
     rows = {}
     for group, stage in stages.items():
         t = stage.t
@@ -237,6 +255,8 @@ def evidence_of(
             reasons.append(f"{early.name} given up: t = {early.t:.2f} on the later held-out rows")
             if np.isnan(t):
                 t = early.t
+        if beyond and group in beyond and not untested[group]:
+            reasons.append(beyond[group])
         rows[group] = {
             "factor": max((total for kind, total in stage.sums().items() if kind != Scope.MEAN), default=0.0),
             "t": t,

@@ -204,10 +204,11 @@ def fit_stack(sections: Sequence[CrossSection], candidates: list[Candidate], pro
         table = evidence_of(stages, reasons)
         steps = pd.DataFrame()
     else:
-        of_all = evidence(held_out)
+        controls = [each for each in candidates if not each.weighed]
+        of_all = evidence(held_out).beyond(controls)
         tested, bases = of_all.stages()
         stages = _of_all_rows(tested, share_learned(origins, sections))
-        table, steps = of_all.tables({each.group for each in candidates}, stages, bases)
+        table, steps = of_all.tables({each.group for each in candidates if each.weighed}, stages, bases)
         fitted = _fitted(candidates, _selected(stages), training, latest)
         if stages[HISTORY].selected():
             of_new = _of_all_rows(of_all.stages(without=HISTORY)[0], share_learned(origins, sections))

@@ -25,7 +25,7 @@ class Candidate:
     ``make(training, earlier)`` gives the fitted part, or None: not on these data. ``earlier`` is the one of the origin before.
     With a ``control``, the same model without peers, a candidate is tested by what it predicts beyond it: one more model of the
     same kind makes an average better without any peer. One that is ``trained`` at length, without a control, is given up where it
-    is futile.
+    is futile. One that is not ``weighed`` is no part of the prediction: later groups are tested by what they predict beyond it.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Candidate:
     make: Callable[[Training, Any], Part | None]
     control: "Candidate | None" = None
     trained: bool = False
+    weighed: bool = True
 
     def fit(self, training: Training, earlier: Parts) -> Parts:
         """Return the fitted part by its name; nothing where there is none."""

@@ -130,6 +130,14 @@ class Stage:
         kinds = {column.kind for column in self.weights}
         return {kind: float(sum(w for c, w in self.weights.items() if c.kind == kind)) for kind in kinds}
 
+    def where_selected(self, tested: "Stage") -> Self:
+        """Return the weights of what was selected in another stage, too, with the t of that one."""
+        weights = {column: weight * (tested.weights.get(column, 0.0) > 0) for column, weight in self.weights.items()}
+        selected = any(weights.values())
+        return replace(
+            self, weights=weights, t=tested.t, threshold=tested.threshold, loss_reduction=self.loss_reduction * selected
+        )
+
     def of_all_rows(self, share: float) -> Self:
         r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.
 

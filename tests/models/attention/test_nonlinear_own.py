@@ -1,0 +1,76 @@
+"""Heads are tested beyond nonlinear own-firm models: whom a firm attends to depends on itself, so that heads can be a curve."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from peerattn import PeerAttentionClassifier, PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
+from peerattn.network import network_correlation
+
+N, T = 40, 18
+
+
+def own_panel(shape, seed=0):
+    """Independent firms whose outcome is this function of their own characteristics, and noise."""
+    rng = np.random.default_rng(seed)
+    index = pd.MultiIndex.from_product([range(N), range(T)], names=["firm", "period"])
+    X = pd.DataFrame(rng.normal(size=(N * T, 2)), index, columns=["a", "b"])
+    signal = shape(X["a"], X["b"])
+    return X, signal / signal.std() + rng.normal(size=N * T)
+
+
+SHAPES = {"square": lambda a, b: a**2, "product": lambda a, b: a * b}
+TASKS = ["forecast", "nowcast"]
+
+
+@pytest.fixture
+def trained(train_heads):
+    """Heads of enough training to follow a curve."""
+    train_heads(4, 150)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_curve_of_own_characteristics_is_no_peer(shape, task, trained):
+    X, y = own_panel(SHAPES[shape])
+    model = PeerAttentionRegressor(task=task, random_state=0).fit(X, y)
+    peers = model.evidence_.loc["peers"]
+    assert peers["factor"] == 0 and peers["reason"].endswith("tested beyond curves and trees of own characteristics")
+    # the controls are no part of the prediction, which is least squares
+    assert not model.stack_.fitted
+    assert model.explain_gain()["gain"].iloc[1:].abs().max() == 0
+
+
+@pytest.mark.parametrize("loss", ["huber", 0.75])
+def test_nor_with_another_loss(loss, trained):
+    X, y = own_panel(SHAPES["square"])
+    for estimator in (PeerAttentionRegressor, StackedPeerRegressor):
+        assert estimator(loss=loss, random_state=0).fit(X, y).evidence_.loc["peers", "factor"] == 0
+
+
+def test_nor_of_classes(trained):
+    X, y = own_panel(SHAPES["square"])
+    model = PeerAttentionClassifier(random_state=0).fit(X, y > y.median())
+    assert model.evidence_.loc["peers", "factor"] == 0
+
+
+@pytest.mark.parametrize("own", ["linear", "none"])
+def test_without_the_controls_it_would_be(own, trained):
+    """Heads in full follow the curve, and those that stand without an own part, for which there is no control."""
+    X, y = own_panel(SHAPES["square"])
+    kappa = {"linear": None, "none": 1.0}[own]
+    model = PeerAttentionRegressor(own=own, kappa=kappa, random_state=0).fit(X, y)
+    assert model.evidence_.loc["peers", "factor"] > 0.5
+    assert "beyond" not in model.evidence_.loc["peers", "reason"]
+
+
+def test_peers_beside_a_curve_are_found(train_heads):
+    train_heads(8, 300)
+    panel = simulate_panel(40, 24, 3, signal_share=0.9, random_state=0)
+    curve = panel.X.iloc[:, 0] ** 2
+    model = PeerAttentionRegressor(random_state=0).fit(panel.X, panel.y + 0.5 * panel.y.std() * curve / curve.std())
+    peers = model.evidence_.loc["peers"]
+    assert peers["factor"] > 0.5 and peers["t"] > 3
+    # the rows of the table are those of the prediction, in which the controls have no weight
+    assert model.evidence_.loc["nonlinear", "factor"] == 0 and set(model.stack_.fitted) == {"heads"}
+    assert network_correlation(model.peer_network(panel.X), panel.network) > 0.8

@@ -228,7 +228,7 @@ class Evidence:
             return evidence_of(stages, untested), pd.DataFrame(columns=["r2", "gain"])
         held = self._held_out()
         given_up = {each.group: each for origin in self.held_out for each in origin.given_up}
-        beyond = {PEERS: BEYOND} if self.tested else {}
+        beyond = dict.fromkeys(self.tested.keys() & {PEERS}, BEYOND)
         table = evidence_of(stages, untested, round(held.n_periods, 1), given_up, beyond)
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
         r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]

@@ -132,11 +132,11 @@ class Stage:
 
     def where_selected(self, tested: "Stage") -> Self:
         """Return the weights of what was selected in another stage, too, with the t of that one."""
-        weights = {column: weight * (tested.weights.get(column, 0.0) > 0) for column, weight in self.weights.items()}
-        selected = any(weights.values())
-        return replace(
-            self, weights=weights, t=tested.t, threshold=tested.threshold, loss_reduction=self.loss_reduction * selected
-        )
+        both = {column: weight for column, weight in self.weights.items() if tested.weights.get(column, 0.0) > 0}
+        stage = replace(self, weights=dict.fromkeys(self.weights, 0.0) | both, t=tested.t, threshold=tested.threshold)
+        if not stage.selected():
+            return replace(stage, loss_reduction=0.0)
+        return stage
 
     def of_all_rows(self, share: float) -> Self:
         r"""Return the weights of candidates learned from all rows, where those that were weighed learned from a share r of them.

@@ -57,8 +57,9 @@ def influence(model: PanelEstimator, X: PanelLike, *, outcomes: OutcomesLike = N
 
     .. math:: \delta_{ij} = \hat y_i - \hat y_i^{(-j)}
 
-    where :math:`\hat y_i^{(-j)}` is predicted from i's pool without j: all weights, and in stacked layers all encodings,
-    anew. It is exact, for any model of this package.
+    where :math:`\hat y_i^{(-j)}` is what ``predict`` gives without j's row: all weights, in stacked layers all encodings, and in
+    forecasts what heads add to the mean of a period, anew. It is exact, for any model of this package. Where that mean has a
+    weight of its own, as in forecasts by attention, j moves the firms that put no weight on it by a little, too.
 
     Parameters
     ----------
@@ -120,10 +121,12 @@ def _changes(model: PanelEstimator, section: CrossSection) -> tuple[pd.Index, pd
     """Firms, peers and δ (n_focal, n_peers) of one cross-section."""
     whole = model._attend(section)[0]
     delta = np.zeros((len(section.focal), len(section.peers)))
-    for j in range(len(section.peers)):
-        smaller = section.take(slice(None), np.arange(len(section.peers)) != j)
-        attends = section.admissible()[:, j]
-        delta[attends, j] = (whole - model._attend(smaller)[0])[attends]
+    for j, firm in enumerate(section.peers.label):
+        # the firm is not there: the mean of its period, which forecasts use, is that of the others
+        others = np.flatnonzero(section.focal.label != firm)
+        smaller = section.take(others, np.arange(len(section.peers)) != j)
+        attends = section.admissible()[others, j]
+        delta[others[attends], j] = (whole[others] - model._attend(smaller)[0])[attends]
     return section.focal.label, section.peers.label, delta
 
 

@@ -52,7 +52,8 @@ class NetworkBootstrap(Shown):
     def spread(self, share: float = 0.95) -> pd.DataFrame:
         """Return where the middle share of the refits lies for each edge; it is no confidence interval.
 
-        Refits keep the heads that the search found; another sample would have found others. At 95 % the spread covered .38 to
+        Refits keep the heads that the search found; another sample would have found others. They have a ridge penalty, so that
+        the spread lies around ``settled``, and ``weight`` may be outside. At 95 % the spread covered .38 to
         1.00 of a symmetric truth's weights, by panel, and .84 to .99 of a directed one's.
 
         Parameters
@@ -155,8 +156,8 @@ def bootstrap_network(
     Raises
     ------
     InputError
-        When the model is of another kind (kernels and industry means have no parameters to refit), has fewer than four
-        periods, its refits do not settle, or an argument is out of range.
+        When the model is of another kind (kernels and industry means have no parameters to refit), was fitted with weights of
+        rows, has fewer than four periods, its refits do not settle, or an argument is out of range.
 
     Notes
     -----

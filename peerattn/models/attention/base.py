@@ -53,6 +53,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
     random_state: Any
     reference_: tuple[Panel, Rows] | None
     weighs_peers_: bool
+    weighs_losses_: bool
     _parameter_constraints = PanelEstimator._parameter_constraints | {
         "task": [StrOptions({"forecast", "nowcast"})],
         # None: all candidates in full
@@ -201,6 +202,7 @@ class PanelStack(HeadNetworks, PanelEstimator):
         training = weighted(panel, training, sample_weight=sample_weight, loss_weight=loss_weight, peer_weight=peer_weight)
         if reference is not None and not panel.dated and self.attention != "cross":
             raise InputError(f"reference: {OF_ARRAYS}")
+        self.weighs_losses_ = training.loss_weight is not None
         training = self._standardise_outcomes(training)
         self.reference_ = None
         if reference is not None:

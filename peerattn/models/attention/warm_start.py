@@ -31,7 +31,7 @@ class WarmStart:
     Raises
     ------
     InputError
-        When the model is of another kind, weighs peers, or X carries no periods.
+        When the model is of another kind, weighs peers or rows, or X carries no periods.
     """
 
     def __init__(self, model: BaseEstimator, X: PanelLike, y: OutcomesLike):
@@ -46,6 +46,8 @@ class WarmStart:
             raise InputError("X: periods are resampled, but X carries none.")
         if model.weighs_peers_:
             raise InputError("model: it was fitted with peer_weight=, which refits do not support.")
+        if model.weighs_losses_:
+            raise InputError("model: it was fitted with sample_weight= or loss_weight=, which refits do not support.")
         if model.members_ and not model.stack_.with_heads().weights_of_heads().any():
             why = "refits would move weights that no prediction depends on"
             remedy = "Fit it on more periods, or with other characteristics."

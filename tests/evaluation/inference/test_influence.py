@@ -18,7 +18,7 @@ from peerattn.evaluation import influence
 from peerattn.exceptions import InputError
 from peerattn.models import contributions
 from peerattn.models.attention.networks import selected_heads
-from peerattn.models.stacking.weights import Column
+from peerattn.models.stacking.weights import Column, Scope
 from peerattn.network import connectedness
 from peerattn.panel import as_panel
 
@@ -46,7 +46,6 @@ def by_hand(model, period, firm, peer, **options):
     return whole[(firm, period)] - without[(firm, period)]
 
 
-@pytest.mark.usefixtures("heads_in_full")  # the mean of the rows of a call would change with the row, too
 @pytest.mark.parametrize("n_layers", [1, 2])
 @pytest.mark.filterwarnings("ignore::peerattn.exceptions.SmallCrossSectionWarning")
 def test_influence_is_the_change_when_the_row_is_gone(n_layers):
@@ -56,6 +55,17 @@ def test_influence_is_the_change_when_the_row_is_gone(n_layers):
     for firm, peer in [("F001", "F002"), ("F007", "F003")]:
         assert matrix.loc[firm, peer] == pytest.approx(by_hand(model, PERIOD, firm, peer), abs=1e-10)
     assert (np.diag(matrix) == 0).all() and found.influence.signed
+
+
+@pytest.mark.filterwarnings("ignore::peerattn.exceptions.SmallCrossSectionWarning")
+def test_influence_is_that_of_the_row_where_the_mean_of_a_period_has_a_weight_of_its_own():
+    model = PeerAttentionRegressor(**OPTIONS).fit(X, Y)
+    stages = model.stack_.stages
+    weights = {Column("heads", Scope.WITHIN): 0.9, Column("heads", Scope.MEAN): 0.1}
+    model.stack_ = replace(model.stack_, stages=stages | {"peers": replace(stages["peers"], weights=weights)})
+    matrix = influence(model, X, periods=[PERIOD]).influence.matrix(PERIOD)
+    for firm, peer in [("F001", "F002"), ("F007", "F003")]:
+        assert matrix.loc[firm, peer] == pytest.approx(by_hand(model, PERIOD, firm, peer), abs=1e-10)
 
 
 def test_a_single_head_has_a_closed_form():

@@ -189,3 +189,13 @@ def test_heads_that_add_nothing_have_no_bootstrap(panel, monkeypatch):
     assert not model.heads_["importance"].any()
     with pytest.raises(InputError, match="its heads add nothing"):
         bootstrap_network(model, panel.X, noise)
+
+
+@pytest.mark.usefixtures("heads_in_full")
+@pytest.mark.parametrize("name", ["sample_weight", "loss_weight"])
+def test_a_model_of_weighed_rows_is_not_refitted_without_their_weights(panel, fewest, name):
+    weight = pd.Series(np.arange(len(panel.X)) % 4, panel.X.index)
+    with fewest():
+        model = PeerAttentionRegressor(**OPTIONS).fit(panel.X, panel.y, **{name: weight})
+    with pytest.raises(InputError, match="sample_weight= or loss_weight=, which refits do not support"):
+        bootstrap_network(model, panel.X, panel.y, n_draws=3)

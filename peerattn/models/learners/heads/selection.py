@@ -79,7 +79,9 @@ class LaterRows:
         """Return the factor of what is added, between 0 and 1; 0 of a t below ``least``."""
         if self.loss is not squared_error:
             value = lambda size: self.total_loss(size * added)  # noqa: E731
-            return float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
+            inside = float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
+            # the search comes near to the bounds, and never gives them
+            return min((0.0, 1.0, inside), key=value)
         e, D = self._net(added)
         weight = self._weights(e)
         return shrunk_slope(self._clustered(weight * D * e), self._clustered(weight * D**2), least)
@@ -94,10 +96,10 @@ class LaterRows:
         D, e = (each[total > 0] / total[total > 0] for each in sums)
         return shrunk_slope(D * e, D**2)
 
-    def shrunk(self, added: np.ndarray) -> np.ndarray:
-        """Return what is added times its factor, and its period means times theirs, too."""
+    def shrunk(self, added: np.ndarray, within: bool) -> np.ndarray:
+        """Return what is added times its factor; where that is of differences within periods, their means times theirs, too."""
         added = self.factor(added) * added
-        if self.loss is not squared_error:
+        if self.loss is not squared_error or not within:
             return added
         means = group_sums(added, self.period) / np.bincount(self.period)[:, None]
         return added - (1 - self.factor_of_means(added)) * means[self.period]
@@ -176,7 +178,7 @@ def selected(
         common = common_variance(residuals(learned))
     rows = LaterRows(later, np.concatenate([section.own_term for section in later]), loss, common)
     if own is not None:
-        rows = rows.with_own(rows.shrunk(np.concatenate(own(learned)(later)) - rows.own))
+        rows = rows.with_own(rows.shrunk(np.concatenate(own(learned)(later)) - rows.own, within))
     of_fits = [np.concatenate(fit(learned)(later)) - rows.own for fit in fits]
     of_fallbacks = [np.concatenate(fit(learned)(later)) - rows.own for fit in fallbacks]
     averaged = _as_good_as_the_best(of_fits, rows)

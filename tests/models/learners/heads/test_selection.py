@@ -12,8 +12,8 @@ from sklearn.base import clone
 from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.sampling import residuals
-from peerattn.models.learners.heads.selection import LaterRows, selected, split
-from peerattn.models.learners.losses import squared_error
+from peerattn.models.learners.heads.selection import ALL, LaterRows, selected, split
+from peerattn.models.learners.losses import huber, squared_error
 from peerattn.models.learners.variance_components import common_variance, t_threshold
 from peerattn.models.stacking.weights import Column, Scope
 
@@ -200,6 +200,29 @@ def test_heads_are_compared_with_the_own_part():
     ys = np.split(outcome + rest, 12)
     every[24:] = [replace(s, focal=replace(s.focal, y=y[:, 0])) for s, y in zip(every[24:], ys, strict=True)]
     assert selected([fit(outcome + rest)], [], every, squared_error, own=fit(outcome)).size > 0.9
+
+
+def test_what_predicts_nothing_has_no_weight_by_other_losses_either():
+    later, _ = sections(np.zeros(12), np.zeros(12), seed=3)
+    outcome = np.concatenate([section.focal.y for section in later])[:, None]
+    rows = LaterRows(later, np.zeros_like(outcome), huber)
+    assert [rows.factor(each) for each in (-outcome, 0 * outcome, outcome)] == [0.0, 0.0, 1.0]
+    assert rows.factor(2 * outcome) == pytest.approx(0.5, abs=1e-4)
+    found = selected([fit(outcome), fit(-outcome)], [], after_others(later), huber)
+    assert (found.fits, found.size) == ((0,), 1.0)
+
+
+@pytest.mark.parametrize("within", [True, False])
+def test_own_codes_have_the_weights_in_selection_that_they_have_in_predictions(within):
+    """Where what is added has one weight, as in a nowcast, the means of periods have no other."""
+    later, added = sections(np.zeros(12), np.ones(12))
+    outcome = np.concatenate([section.focal.y for section in later])[:, None]
+    added = outcome + 1
+    rows = LaterRows(later, np.zeros_like(outcome), common=ALL * within)
+    size = rows.factor(added)
+    assert size > 0 and rows.factor_of_means(added) == 0
+    expected = size * (added - within)
+    np.testing.assert_allclose(rows.shrunk(added, within), expected, atol=1e-12)
 
 
 def test_a_wandering_level_does_not_move_the_means_of_heads_in_full(train_heads):

@@ -284,6 +284,8 @@ class PanelEstimator(BaseEstimator):
         if weight is not None:  # a row of weight 0 is not there
             panel = panel.take(weight > 0)
             weight = weight[weight > 0]
+        if weight is not None and (weight == 1).all():
+            weight = None
         # a frame without an index may be a panel whose labels got lost; arrays are meant to have none
         if isinstance(X, pd.DataFrame) and isinstance(X.index, pd.RangeIndex):
             learned.warn_of_one_cross_section(panel, self.firm, self.period)

@@ -41,7 +41,7 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     ----------
     own : {"flexible", "linear", "none"} or scikit-learn estimator, default "flexible"
         Own-firm models. "flexible": the nonlinear own-firm models above; "linear": least squares alone; "none": predictions
-        start from zero. An estimator takes the place of the nonlinear own-firm models.
+        start from the mean outcome of training. An estimator takes the place of the nonlinear own-firm models.
     learners : sequence of (name, learner, information), optional
         Learners of your own, beside those above. ``information`` is what the learner uses: "own" (the firm's characteristics; any
         scikit-learn regressor, or a :class:`~peerattn.models.Learner`), "history", "common" or "peers" (a
@@ -50,9 +50,9 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
     kappa : float, default 1.0
         Standard errors that a learner must exceed, a peer learner twice as many, common shocks of observed outcomes none.
     attention, task, similarity, prior, n_layers, n_heads, d_head, scale, codes, loss, purge, firm, period, random_state
-        As in :class:`~peerattn.models.PeerAttentionRegressor`. A covariance is tried with the default ``similarity``, one layer
-        and no ``prior`` only. For other losses than the squared error least squares, curves, gradient boosting and heads are the
-        learners.
+        As in :class:`~peerattn.models.PeerAttentionRegressor`. A covariance is tried with the default ``similarity``, one layer,
+        no ``prior`` and neither ``sample_weight`` nor ``peer_weight`` only. For other losses than the squared error least squares,
+        curves, gradient boosting and heads are the learners.
 
     Attributes
     ----------

@@ -88,6 +88,17 @@ def test_rows_out_of_order_change_nothing():
     np.testing.assert_allclose(model.predict(X1), again.predict(X1[::-1])[::-1], rtol=1e-9)
 
 
+def test_names_of_firms_change_nothing():
+    X, y = panel(effect=1.0, curve=1.0)
+    X0, y0, X1, _ = split(X, y)
+    names = X.index.levels[0]
+    last_first = [each.rename(index=dict(zip(names, names[::-1], strict=True)), level="firm") for each in (X0, y0, X1)]
+    Z0, z0, Z1 = last_first
+    model = OwnHistoryRegressor().fit(X0, y0)
+    assert any("forest" in part for part in model.stacks_[0].fitted)  # whose rows are drawn
+    np.testing.assert_allclose(OwnHistoryRegressor().fit(Z0, z0).predict(Z1), model.predict(X1), rtol=1e-9)
+
+
 @pytest.mark.parametrize("gaps", [(), (0,), 1, (1.5,)])
 def test_gaps_are_whole_numbers(gaps):
     X, y = panel()

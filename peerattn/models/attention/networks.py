@@ -84,7 +84,8 @@ class HeadNetworks(Mixed):
         -------
         PeerNetwork
             ``W[i, j]`` is the weight firm *i* puts on peer *j*. Of heads rows sum to one (less with ``top_k``): what a firm
-            gives to the null peer is divided among the others. All firms are isolates where no part was selected.
+            gives to the null peer is divided among the others. All firms are isolates where no part was selected; heads in full
+            (``kappa=None``) are shown whatever their weight.
         """
         network = self._network_maker(part, layer, head, top_k)
         return self._network_of(network, X, outcomes=outcomes, reference=reference, peer_weight=peer_weight)

@@ -201,7 +201,8 @@ def _fit_logit(training: Training) -> Estimated | None:
 def fit_forest(training: Training, seed: int, accompanying: Lines | None = None) -> Estimated:
     """Fit a forest to the focal rows, or to what a line leaves of them."""
     n_rows = sum(len(section.focal) for section in training.sections)
-    return fit_estimator(training, forest(n_rows, len(training.sections), seed), by_place=True, accompanying=accompanying)
+    trees = forest(n_rows, len(training.sections), seed)
+    return fit_estimator(training, trees, by_place=True, accompanying=accompanying, drawn=True)
 
 
 def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:
@@ -216,9 +217,17 @@ def fit_line_and_forest(training: Training, seed: int) -> Estimated | None:
 
 
 def fit_estimator(
-    training: Training, given: Any, *more: np.ndarray, by_place: bool = False, accompanying: Lines | None = None
+    training: Training,
+    given: Any,
+    *more: np.ndarray,
+    by_place: bool = False,
+    accompanying: Lines | None = None,
+    drawn: bool = False,
 ) -> Estimated:
-    """Fit an estimator to the focal rows (and further columns of them); it reads codes as one column a level, or ``by_place``."""
+    """Fit an estimator to the focal rows (and further columns of them); it reads codes as one column a level, or ``by_place``.
+
+    One whose rows are ``drawn`` gets them in the order of their numbers: which are drawn does not depend on the names of firms.
+    """
     rows = stacked_rows(training.sections)
     levels = training.problem.code_levels
     found = Estimated(clone(given), levels, training.problem.n_outputs, accompanying=accompanying)
@@ -232,14 +241,28 @@ def fit_estimator(
         found = replace(found, unit=float(y.std()) or 1.0)
         y = y / found.unit
     weight = {}
-    if rows.loss_weight is not None:
+    # weights of one are none: with some a forest draws other rows
+    if rows.loss_weight is not None and (rows.loss_weight != 1).any():
         if not has_fit_parameter(given, "sample_weight"):
             raise InputError(
                 f"own, learners: {type(given).__name__} takes no sample_weight, but weights were given: use one that does."
             )
         weight["sample_weight"] = rows.loss_weight
-    found.estimator.fit(found.inputs(rows, *more), y, **weight)
+    inputs = found.inputs(rows, *more)
+    if drawn:
+        order = _order(inputs, y)
+        inputs = inputs[order]
+        y = y[order]
+        weight = {name: each[order] for name, each in weight.items()}
+    found.estimator.fit(inputs, y, **weight)
     return found
+
+
+def _order(inputs: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the order of rows by their outcome, and of equal ones by a sum over their inputs, (n,)."""
+    # factors whose sums differ wherever inputs do
+    factors = np.sqrt(np.arange(2, 2 + inputs.shape[1]))
+    return np.lexsort((np.nan_to_num(inputs) @ factors, y))
 
 
 def _places(code: np.ndarray, target: np.ndarray, n: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 from scipy.optimize import LinearConstraint, minimize
 
@@ -224,8 +225,12 @@ def _minimum(D: np.ndarray, held: HeldOut, loss: Loss, members: np.ndarray) -> n
 
 
 def _errors(rows: np.ndarray, information: np.ndarray, held: HeldOut, mutual: bool) -> np.ndarray:
-    """Return clustered standard errors of the sums of columns, (M,): by firm; unless ``mutual`` by period, too, where enough."""
-    of_rows = variance_of_sum(rows, information)
+    """Return clustered standard errors of the sums of columns, (M,): by firm; unless ``mutual`` by period, too, where enough.
+
+    On arrays a row and its copies are one firm, so that copies are one term, as a row with a frequency weight is.
+    """
+    pair = pd.factorize(held.firm * (held.period.max() + 1) + held.period)[0]
+    of_rows = variance_of_sum(group_sums(rows, pair), group_sums(information, pair))
     by_firm = variance_of_sum(group_sums(rows, held.firm), group_sums(information, held.firm))
     if mutual:
         return np.sqrt(np.maximum(2 * by_firm, of_rows))

@@ -122,6 +122,14 @@ def test_weights_are_repetitions_of_rows():
     assert np.isfinite(share(fit_curves(given), given))
 
 
+def test_weights_of_one_draw_the_rows_of_a_forest_without_weights():
+    given = training(lambda x, _: x[:, 0] * x[:, 1])
+    focal = [replace(s.focal, loss_weight=np.ones(60)) for s in given.sections]
+    weighted = replace(given, sections=[replace(s, focal=rows) for s, rows in zip(given.sections, focal, strict=True)])
+    found = [np.concatenate(fit_forest(each, 0).predict(given.sections)) for each in (given, weighted)]
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.full_search
 def test_levels_of_a_code_are_in_the_order_of_their_mean_outcome():
     effect = np.array([0.0, 2.0, -1.0, 5.0])

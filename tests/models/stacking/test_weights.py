@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy import stats
 from scipy.optimize import minimize
+from sklearn.base import clone
 
 from peerattn import PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
 from peerattn.models.cross_section import CrossSection, Rows
@@ -328,3 +329,24 @@ def test_what_all_firms_share_hides_no_peers(shared):
     assert shocked.weights[within] == pytest.approx(plain.weights[within], rel=1e-6) and plain.weights[within] > 0.3
     assert shocked.t == pytest.approx(plain.t, rel=1e-6) and plain.t > 5
     assert 0 < shocked.loss_reduction < plain.loss_reduction
+
+
+def test_copies_of_a_row_count_as_its_frequency_weight():
+    """Rows of three folds of arrays, where a firm is a row, and a fold has errors in common."""
+    held, columns = held_out(n=90, T=1)
+    common = 2.0 * (held.firm % 3)
+    held = replace(held, period=held.firm % 3, y=held.y + common)
+    columns = {column: D + common[:, None] for column, D in columns.items()}
+    copies = np.repeat(np.arange(90), held.weight.astype(int))
+    repeated = HeldOut(held.base[copies], held.y[copies], np.ones(len(copies)), held.firm[copies], held.period[copies])
+    once = weigh(held, columns, squared_error, 0.0, mutual=False)
+    often = weigh(repeated, {c: D[copies] for c, D in columns.items()}, squared_error, 0.0, mutual=False)
+    assert often.t == pytest.approx(once.t, rel=0.02)
+
+
+def test_sample_weights_of_one_leave_the_covariance():
+    panel = simulate_panel(30, 14, 2, n_industries=3, random_state=0)
+    model = StackedPeerRegressor(task="nowcast", own="linear", n_heads=1, random_state=0)
+    plain, weighted = (clone(model).fit(panel.X, panel.y, sample_weight=each) for each in (None, np.ones(420)))
+    assert not {"covariance", "ridge"}.isdisjoint(plain.stack_.fitted)
+    pd.testing.assert_frame_equal(weighted.evidence_, plain.evidence_)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import minimize_scalar
 
 from peerattn.models.cross_section import CrossSection, Rows, group_sums, known_before, section_numbers
@@ -60,9 +61,15 @@ class LaterRows:
     @property
     def n_clusters(self) -> int:
         """The number of terms of a sum over clusters."""
+        return int(self._cluster.max()) + 1
+
+    @cached_property
+    def _cluster(self) -> np.ndarray:
+        """The number of each row's cluster: its period, or of few periods, which are no clusters, a row and its copies."""
         if len(self.sections) < FEW_PERIODS:
-            return len(self.rows)
-        return len(self.sections)
+            rows = self.rows
+            return pd.MultiIndex.from_arrays([rows.checksums(), rows.outcomes, *rows.codes.T]).factorize()[0]
+        return self.period
 
     def with_own(self, added: np.ndarray) -> Self:
         """Return the rows with something added to the own part."""
@@ -79,9 +86,9 @@ class LaterRows:
         """Return the factor of what is added, between 0 and 1; 0 of a t below ``least``."""
         if self.loss is not squared_error:
             value = lambda size: self.total_loss(size * added)  # noqa: E731
-            inside = float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
-            # the search comes near to the bounds, and never gives them
-            return min((0.0, 1.0, inside), key=value)
+            found = float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
+            # the solver stops a little short of a bound
+            return min((0.0, found, 1.0), key=value)
         e, D = self._net(added)
         weight = self._weights(e)
         return shrunk_slope(self._clustered(weight * D * e), self._clustered(weight * D**2), least)
@@ -130,10 +137,8 @@ class LaterRows:
         return np.asarray(weight / np.maximum(squares, squares.mean() / 100 + 1e-12)[self.period])
 
     def _clustered(self, terms: np.ndarray) -> np.ndarray:
-        """Return the sums of terms by period; of few periods, which are no clusters, the terms."""
-        if len(self.sections) < FEW_PERIODS:
-            return terms
-        return np.bincount(self.period, terms)
+        """Return the sums of terms by cluster."""
+        return np.bincount(self._cluster, terms)
 
 
 def selected(

@@ -13,7 +13,7 @@ from peerattn import PeerAttentionRegressor
 from peerattn.models.cross_section import CrossSection, Rows
 from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.heads.selection import ALL, LaterRows, selected, split
-from peerattn.models.learners.losses import huber, squared_error
+from peerattn.models.learners.losses import huber, regression_loss, squared_error
 from peerattn.models.learners.variance_components import common_variance, t_threshold
 from peerattn.models.stacking.weights import Column, Scope
 
@@ -72,6 +72,29 @@ def test_heads_add_nothing_where_t_is_below_what_is_asked(seed):
     later, D, t = faint(seed)
     found = {least: LaterRows(later, np.zeros_like(D)).factor(D, least) for least in (1.0, 2.0)}
     assert (found[1.0] > 0) == (t > 1) and (found[2.0] > 0) == (t > 2)
+
+
+@pytest.mark.parametrize("best", [0, 1])
+def test_the_factor_of_other_losses_reaches_its_bounds(best):
+    """The loss is least without the heads, or with all of them."""
+    later, added = sections(np.zeros(12), np.zeros(12))
+    outcomes = np.split((4 * best - 1) * added[:, 0], 12)
+    later = [replace(s, focal=replace(s.focal, y=y)) for s, y in zip(later, outcomes, strict=True)]
+    assert LaterRows(later, np.zeros((60, 1)), regression_loss("huber")).factor(added) == best
+
+
+def test_of_few_periods_copies_of_a_row_count_as_its_frequency_weight():
+    ((section,), added) = sections([0.3], [0.1], n=30)
+    weight = np.arange(30) % 3 + 1.0
+    copies = np.repeat(np.arange(30), weight.astype(int))
+    weighted = replace(section, focal=replace(section.focal, loss_weight=weight))
+    repeated = replace(section, focal=section.focal.take(copies))
+    once = LaterRows([weighted], np.zeros((30, 1)))
+    often = LaterRows([repeated], np.zeros((len(copies), 1)))
+    added = added + section.focal.y[:, None]
+    assert once.n_clusters == often.n_clusters == 30
+    assert 0 < once.factor(added) < 1
+    assert np.isclose(once.factor(added), often.factor(added[copies]))
 
 
 def test_industry_peers_stand_unless_heads_are_clearly_better():

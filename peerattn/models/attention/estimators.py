@@ -169,8 +169,8 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     Twelve seeds are trained (fewer, at least four, where cross-sections are large); those that fit nearly as well as the best
     are averaged (Occam's window, Madigan and Raftery 1994). A step costs O(queries × firms × heads). With fewer than 50 rows of
     known outcome, or in a forecast fewer than three held-out periods (about eight in all), nothing is tested: least squares.
-    Heads are tested by what they predict beyond curves and gradient boosting of own characteristics, which are no part of the
-    prediction: a function of the firm itself is no peer. Not with ``own="none"``.
+    Heads are tested by what they predict beyond curves, gradient boosting and within-period slopes of own characteristics, which
+    are no part of the prediction: a function of the firm itself is no peer. Not with ``own="none"``.
 
     References
     ----------

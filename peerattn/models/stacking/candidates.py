@@ -41,16 +41,20 @@ def heads_and_own(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> 
         # heads see codes: without this the level of an industry would pass for its peers
         own = [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, int(draws[2])))]
     if heads and problem.own and model.kappa is not None:
-        own += controls_of_heads()
+        own += controls_of_heads(model, problem)
     return own + heads
 
 
-def controls_of_heads() -> list[Candidate]:
-    """Return nonlinear own-firm models beyond which heads are tested.
+def controls_of_heads(model: BaseEstimator, problem: Problem) -> list[Candidate]:
+    """Return models of the firm itself beyond which heads are tested: nonlinear ones, and slopes within periods.
 
-    Whom a firm attends to depends on its characteristics, so that heads without any peer of use can predict as a curve does.
+    Whom a firm attends to depends on its characteristics, so that heads without any peer of use can predict as a curve does. And
+    own slopes trained beside heads are net of what periods share, which those of least squares are not.
     """
-    return [replace(each, weighed=False) for each in curves_and_trees()]
+    controls = curves_and_trees()
+    if problem.loss is squared_error and problem.dated and model.attention == "self":
+        controls.append(slopes_within())
+    return [replace(each, weighed=False) for each in controls]
 
 
 def curves_and_trees() -> list[Candidate]:
@@ -147,9 +151,14 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     return found
 
 
+def slopes_within() -> Candidate:
+    """Return the slopes of own characteristics within periods."""
+    return Candidate(SLOPES, COMMON, lambda t, _: fit_slopes_within(t))
+
+
 def common_candidates(problem: Problem, codes: Sequence[int]) -> list[Candidate]:
     """Return slopes within periods; and of observed outcomes what all firms, and those of codes (by position), share."""
-    found = [Candidate(SLOPES, COMMON, lambda t, _: fit_slopes_within(t))]
+    found = [slopes_within()]
     if problem.outcomes:
         found.append(Candidate("period", COMMON, lambda t, _: PeriodMean()))
         if codes:

@@ -35,7 +35,7 @@ def test_a_curve_of_own_characteristics_is_no_peer(shape, task, trained):
     X, y = own_panel(SHAPES[shape])
     model = PeerAttentionRegressor(task=task, random_state=0).fit(X, y)
     peers = model.evidence_.loc["peers"]
-    assert peers["factor"] == 0 and peers["reason"].endswith("tested beyond curves and trees of own characteristics")
+    assert peers["factor"] == 0 and peers["reason"].endswith("slopes of own characteristics")
     # the controls are no part of the prediction, which is least squares
     assert not model.stack_.fitted
     assert model.explain_gain()["gain"].iloc[1:].abs().max() == 0

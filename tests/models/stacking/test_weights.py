@@ -293,7 +293,7 @@ def test_heads_that_predict_nothing_of_the_last_periods_are_not_trained_for_earl
     assert trained == [25]
     evidence = model.evidence_.loc["peers"]
     assert evidence["tested"] and evidence["t"] < 2 and not evidence["factor"]
-    assert evidence["reason"] == f"heads given up: t = {evidence['t']:.2f} on the later held-out rows"
+    assert evidence["reason"].startswith(f"heads given up: t = {evidence['t']:.2f} on the later held-out rows; tested beyond")
 
 
 def test_periods_of_unequal_size_do_not_bound_t():

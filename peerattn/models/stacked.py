@@ -51,8 +51,8 @@ class StackedPeerRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack
         Standard errors that a learner must exceed, a peer learner twice as many, common shocks of observed outcomes none.
     attention, task, similarity, prior, n_layers, n_heads, d_head, scale, codes, loss, purge, firm, period, random_state
         As in :class:`~peerattn.models.PeerAttentionRegressor`. A covariance is tried with the default ``similarity``, one layer,
-        no ``prior`` and neither ``sample_weight`` nor ``peer_weight`` only. For other losses than the squared error least squares,
-        curves, gradient boosting and heads are the learners.
+        no ``prior`` and neither ``sample_weight`` nor ``peer_weight`` only. For other losses than the squared error the learners
+        are least squares, curves, gradient boosting and heads.
 
     Attributes
     ----------

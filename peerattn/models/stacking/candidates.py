@@ -48,7 +48,7 @@ def heads_and_own(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> 
 def controls_of_heads(model: BaseEstimator, problem: Problem) -> list[Candidate]:
     """Return models of the firm itself beyond which heads are tested: nonlinear ones, and slopes within periods.
 
-    Whom a firm attends to depends on its characteristics, so that heads without any peer of use can predict as a curve does. And
+    What a firm attends to depends on its characteristics, so that heads without any peer of use can predict as a curve does. And
     own slopes trained beside heads are net of what periods share, which those of least squares are not.
     """
     controls = curves_and_trees()

@@ -1,4 +1,4 @@
-"""Heads are tested beyond nonlinear own-firm models: whom a firm attends to depends on itself, so that heads can be a curve."""
+"""Heads are tested beyond nonlinear own-firm models: attention depends on the firm itself, so that heads can be a curve."""
 
 import numpy as np
 import pandas as pd

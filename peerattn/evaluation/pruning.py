@@ -80,8 +80,8 @@ def prune(model: Any, keep: Any) -> Any:
     Returns
     -------
     estimator
-        It predicts, shows its attention and is saved like the model itself. Without any head a layer adds its constant,
-        a panel model what its own term predicts.
+        It predicts, shows its attention and is saved like the model itself. Without any head a layer adds its constant, a panel
+        model its own part with the own slopes that were trained beside the heads, which is not the model without peers.
 
     Raises
     ------

@@ -53,7 +53,8 @@ def contributions(
 
     Notes
     -----
-    Information counts with its level: softmax rows sum to one, so that a constant in all v adds the same to every firm. With
+    Information counts with its level: softmax rows sum to one, so that a constant in all v adds the same to every firm. In a
+    forecast c is the weight of differences within periods; what heads add to a period's mean has another. With
     outcomes as values it is what the peer's own model leaves of its outcome. A classifier's contributions are lengths over the
     classes.
 

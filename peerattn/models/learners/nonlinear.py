@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import has_fit_parameter
@@ -60,15 +61,15 @@ class Curves:
 def fit_curves(training: Training) -> "Curves | Estimated | None":
     """Fit curves, and products where these are not too many, to the focal rows; None without characteristics.
 
-    Of classes it is a logistic regression on them; None of a single class.
+    Of classes it is a logistic regression on them.
     """
-    if training.problem.loss is cross_entropy:
-        return _fit_logit(training)
     rows = stacked_rows(training.sections)
     weight = rows.loss_weights
     if not rows.x.shape[1]:
         return None
     shape = _flat_curves(rows.x)
+    if training.problem.loss is cross_entropy:
+        return fit_estimator(training, LogisticRegression(max_iter=1000), curves=shape)
     Z = shape.columns(rows.x)
     center, size = centre_and_spread(Z, weight=weight)
     level = float(np.average(rows.outcomes, weights=weight))
@@ -188,16 +189,6 @@ def fit_trees(training: Training, *more: np.ndarray) -> Estimated:
     return fit_estimator(training, boosting(early_stopping=False, random_state=0, **options), *more, by_place=True)
 
 
-def _fit_logit(training: Training) -> Estimated | None:
-    rows = stacked_rows(training.sections)
-    problem = training.problem
-    if not rows.x.shape[1] or len(np.unique(rows.outcomes)) < 2:
-        return None
-    curves = _flat_curves(rows.x)
-    logit = LogisticRegression(max_iter=1000).fit(curves.columns(rows.x), rows.outcomes, rows.loss_weights)
-    return Estimated(logit, problem.code_levels, problem.n_outputs, curves=curves)
-
-
 def fit_forest(training: Training, seed: int, accompanying: Lines | None = None) -> Estimated:
     """Fit a forest to the focal rows, or to what a line leaves of them."""
     n_rows = sum(len(section.focal) for section in training.sections)
@@ -223,6 +214,7 @@ def fit_estimator(
     by_place: bool = False,
     accompanying: Lines | None = None,
     drawn: bool = False,
+    curves: Curves | None = None,
 ) -> Estimated:
     """Fit an estimator to the focal rows (and further columns of them); it reads codes as one column a level, or ``by_place``.
 
@@ -230,7 +222,7 @@ def fit_estimator(
     """
     rows = stacked_rows(training.sections)
     levels = training.problem.code_levels
-    found = Estimated(clone(given), levels, training.problem.n_outputs, accompanying=accompanying)
+    found = Estimated(clone(given), levels, training.problem.n_outputs, accompanying=accompanying, curves=curves)
     y = rows.outcomes
     if accompanying is not None:
         y = y - accompanying.predict(rows)[:, 0]
@@ -248,6 +240,8 @@ def fit_estimator(
                 f"own, learners: {type(given).__name__} takes no sample_weight, but weights were given: use one that does."
             )
         weight["sample_weight"] = rows.loss_weight
+    if is_classifier(given) and len(np.unique(y)) == 1:  # there is nothing to learn before the second class is met
+        found = replace(found, estimator=DummyClassifier())
     inputs = found.inputs(rows, *more)
     if drawn:
         order = _order(inputs, y)

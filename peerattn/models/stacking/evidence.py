@@ -24,7 +24,7 @@ EQUAL = 1e-9  # relative difference of columns that are one
 #: κ counts twice for peers, so that about 5 % of panels without any select some.
 TIMES = {PEERS: 2}
 #: Of heads that stand alone.
-BEYOND = "tested beyond curves, trees and within-period slopes of own characteristics"
+BEYOND = "tested beyond nonlinear models of own characteristics"
 POWER = 0.2  # conditional power below which a candidate is given up
 
 

@@ -35,7 +35,7 @@ def test_a_curve_of_own_characteristics_is_no_peer(shape, task, trained):
     X, y = own_panel(SHAPES[shape])
     model = PeerAttentionRegressor(task=task, random_state=0).fit(X, y)
     peers = model.evidence_.loc["peers"]
-    assert peers["factor"] == 0 and peers["reason"].endswith("slopes of own characteristics")
+    assert peers["factor"] == 0 and peers["reason"].endswith("nonlinear models of own characteristics")
     # the controls are no part of the prediction, which is least squares
     assert not model.stack_.fitted
     assert model.explain_gain()["gain"].iloc[1:].abs().max() == 0
@@ -52,6 +52,15 @@ def test_nor_of_classes(trained):
     X, y = own_panel(SHAPES["square"])
     model = PeerAttentionClassifier(random_state=0).fit(X, y > y.median())
     assert model.evidence_.loc["peers", "factor"] == 0
+
+
+def test_a_class_that_is_met_late(fewest_steps):
+    """The controls of the first origin know one class."""
+    X, y = own_panel(SHAPES["square"])
+    late = X.index.get_level_values("period") >= T - 4
+    model = PeerAttentionClassifier(random_state=0).fit(X, (y > y.median()) & late)
+    assert model.evidence_.loc["peers", "factor"] == 0
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 @pytest.mark.parametrize("own", ["linear", "none"])
@@ -74,3 +83,14 @@ def test_peers_beside_a_curve_are_found(train_heads):
     # the rows of the table are those of the prediction, in which the controls have no weight
     assert model.evidence_.loc["nonlinear", "factor"] == 0 and set(model.stack_.fitted) == {"heads"}
     assert network_correlation(model.peer_network(panel.X), panel.network) > 0.8
+
+
+def test_slopes_within_periods_are_no_peers(trained):
+    """Where a level wanders beside characteristics with a trend, own slopes beside heads are better than least squares."""
+    rng = np.random.default_rng(1)
+    X, _ = own_panel(SHAPES["square"])
+    period = X.index.get_level_values("period").to_numpy()
+    X = X.add(period / 10, axis=0)
+    y = X["a"] + rng.normal(size=T).cumsum()[period] + rng.normal(size=N * T)
+    evidence = PeerAttentionRegressor(random_state=0).fit(X, y).evidence_
+    assert evidence.loc["peers", "factor"] == 0 and evidence.loc["common", "factor"] == 0

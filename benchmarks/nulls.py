@@ -1,7 +1,8 @@
 """How often are peers selected, and is the answer of ``compare`` Yes, where no firm affects any other? 40 firms, 24 periods.
 
-Run: ``python benchmarks/nulls.py [--panels 40] [--only NAME ...] [--stage selected|verdict]``. Every fit is stored at once in
-``benchmarks/results/nulls/``; a run that was stopped goes on where it stopped.
+Run: ``python benchmarks/nulls.py [--panels 40] [--only NAME ...] [--stage selected|attention|verdict]``. Stages are the stack,
+attention heads alone, and the answer. Every fit is stored at once in ``benchmarks/results/nulls/``; a run that was stopped goes
+on where it stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 
 from peerattn import compare, simulate_panel
 from peerattn.exceptions import PeerAttnWarning
-from peerattn.models import StackedPeerRegressor
+from peerattn.models import PeerAttentionRegressor, StackedPeerRegressor
 from report import RESULTS, options, publish, stored
 
 N, T, P = 40, 24, 3
@@ -31,6 +32,13 @@ VERDICT_NOTES = [
     "compare() at its defaults: the stack beside the controls that are always added, forecasts and nowcasts in turn; the network "
     "is simulate_panel's, forecast.",
 ]
+ESTIMATORS = {"selected": StackedPeerRegressor, "attention": PeerAttentionRegressor}
+#: Files of results, and what stands before the names of single fits.
+PUBLISHED = {"selected": ("nulls", ""), "attention": ("nulls_attention", "attention-")}
+TITLES = {
+    "selected": "How often peers are selected where no firm affects any other",
+    "attention": "How often attention heads alone are selected where no firm affects any other",
+}
 Noise = tuple[np.random.Generator, np.ndarray]
 
 
@@ -155,11 +163,11 @@ def panel(name: str, seed: int) -> tuple[pd.DataFrame, pd.Series]:
     return X, pd.Series(NULLS[name](rng, x).ravel(), index, name="y")
 
 
-def selected(name: str, task: str, seed: int) -> dict[str, object]:
+def selected(stage: str, name: str, task: str, seed: int) -> dict[str, object]:
     """Return what was selected in one panel."""
     X, y = panel(name, seed)
     start = time.process_time()
-    model = StackedPeerRegressor(task=task, random_state=seed).fit(X, y)
+    model = ESTIMATORS[stage](task=task, random_state=seed).fit(X, y)
     row = model.evidence_.loc["peers"]
     found = {"factor": float(row["factor"]), "t": float(row["t"]), "selected": str(row["selected"])}
     return found | {"seconds": time.process_time() - start}
@@ -209,10 +217,11 @@ def main() -> None:
     if arguments.stage == "verdict":
         return verdicts([*arguments.only, NETWORK], arguments.panels)
     rows: list[dict[str, str | float]] = []
+    file, prefix = PUBLISHED[arguments.stage]
     for name in arguments.only:
         for task in ("forecast", "nowcast"):
             found = [
-                stored(RESULTS / "nulls" / f"{name}-{task}-{k}.json", partial(selected, name, task, k))
+                stored(RESULTS / "nulls" / f"{prefix}{name}-{task}-{k}.json", partial(selected, arguments.stage, name, task, k))
                 for k in range(arguments.panels)
             ]
             shares = np.array([float(str(f["factor"])) for f in found])
@@ -228,7 +237,7 @@ def main() -> None:
             )
             print(rows[-1], flush=True)
     notes = ["Defaults; the seed is the panel's number."]
-    publish("nulls", "How often peers are selected where no firm affects any other", rows, notes)
+    publish(file, TITLES[arguments.stage], rows, notes)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -32,12 +33,26 @@ VERDICT_NOTES = [
     "compare() at its defaults: the stack beside the controls that are always added, forecasts and nowcasts in turn; the network "
     "is simulate_panel's, forecast.",
 ]
-ESTIMATORS = {"selected": StackedPeerRegressor, "attention": PeerAttentionRegressor}
-#: Files of results, and what stands before the names of single fits.
-PUBLISHED = {"selected": ("nulls", ""), "attention": ("nulls_attention", "attention-")}
-TITLES = {
-    "selected": "How often peers are selected where no firm affects any other",
-    "attention": "How often attention heads alone are selected where no firm affects any other",
+
+
+@dataclass(frozen=True)
+class Selections:
+    """Whose selections are counted, the file and title of the results, and what the names of single fits begin with."""
+
+    estimator: type[StackedPeerRegressor | PeerAttentionRegressor]
+    file: str
+    title: str
+    prefix: str = ""
+
+
+STAGES = {
+    "selected": Selections(StackedPeerRegressor, "nulls", "How often peers are selected where no firm affects any other"),
+    "attention": Selections(
+        PeerAttentionRegressor,
+        "nulls_attention",
+        "How often attention heads alone are selected where no firm affects any other",
+        "attention-",
+    ),
 }
 Noise = tuple[np.random.Generator, np.ndarray]
 
@@ -163,11 +178,13 @@ def panel(name: str, seed: int) -> tuple[pd.DataFrame, pd.Series]:
     return X, pd.Series(NULLS[name](rng, x).ravel(), index, name="y")
 
 
-def selected(stage: str, name: str, task: str, seed: int) -> dict[str, object]:
+def selected(
+    estimator: type[StackedPeerRegressor | PeerAttentionRegressor], name: str, task: str, seed: int
+) -> dict[str, object]:
     """Return what was selected in one panel."""
     X, y = panel(name, seed)
     start = time.process_time()
-    model = ESTIMATORS[stage](task=task, random_state=seed).fit(X, y)
+    model = estimator(task=task, random_state=seed).fit(X, y)
     row = model.evidence_.loc["peers"]
     found = {"factor": float(row["factor"]), "t": float(row["t"]), "selected": str(row["selected"])}
     return found | {"seconds": time.process_time() - start}
@@ -217,11 +234,13 @@ def main() -> None:
     if arguments.stage == "verdict":
         return verdicts([*arguments.only, NETWORK], arguments.panels)
     rows: list[dict[str, str | float]] = []
-    file, prefix = PUBLISHED[arguments.stage]
+    stage = STAGES[arguments.stage]
     for name in arguments.only:
         for task in ("forecast", "nowcast"):
             found = [
-                stored(RESULTS / "nulls" / f"{prefix}{name}-{task}-{k}.json", partial(selected, arguments.stage, name, task, k))
+                stored(
+                    RESULTS / "nulls" / f"{stage.prefix}{name}-{task}-{k}.json", partial(selected, stage.estimator, name, task, k)
+                )
                 for k in range(arguments.panels)
             ]
             shares = np.array([float(str(f["factor"])) for f in found])
@@ -237,7 +256,7 @@ def main() -> None:
             )
             print(rows[-1], flush=True)
     notes = ["Defaults; the seed is the panel's number."]
-    publish(file, TITLES[arguments.stage], rows, notes)
+    publish(stage.file, stage.title, rows, notes)
 
 
 if __name__ == "__main__":

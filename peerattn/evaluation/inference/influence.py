@@ -120,12 +120,13 @@ def influence(model: PanelEstimator, X: PanelLike, *, outcomes: OutcomesLike = N
 def _changes(model: PanelEstimator, section: CrossSection) -> tuple[pd.Index, pd.Index, np.ndarray]:
     """Firms, peers and δ (n_focal, n_peers) of one cross-section."""
     whole = model._attend(section)[0]
+    admissible = section.admissible()
     delta = np.zeros((len(section.focal), len(section.peers)))
     for j, firm in enumerate(section.peers.label):
         # the firm is not there: the mean of its period, which forecasts use, is that of the others
         others = np.flatnonzero(section.focal.label != firm)
         smaller = section.take(others, np.arange(len(section.peers)) != j)
-        attends = section.admissible()[others, j]
+        attends = admissible[others, j]
         delta[others[attends], j] = (whole[others] - model._attend(smaller)[0])[attends]
     return section.focal.label, section.peers.label, delta
 

@@ -113,9 +113,9 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         classes of one company) are never peers.
     own : {"linear", "none"} or scikit-learn estimator, default "linear"
         The own part. "linear": least squares on the firm's own characteristics and, where there are codes, slopes on a learned
-        vector of each code, weighed on held-out periods: the level of an industry is no peer. "none": the mean
-        outcome of training (of classes, equal odds). An estimator receives characteristics, missing-indicators and one column for
-        each level of a code; it needs ``kappa``. Heads are trained on what least squares leaves, whatever the estimator.
+        vector of each code, weighed on held-out periods: the level of an industry is no peer. "none": the mean outcome of
+        training (of classes, equal odds). An estimator receives characteristics, missing-indicators and one column for each level
+        of a code; it needs ``kappa``. Heads are trained on what least squares leaves, whatever the estimator.
     n_layers : int, default 1
         With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what peers have and what their peers
         have, :math:`A X v_1 + A B X v_2`. In a nowcast the characteristics of peers' peers are used in the scores.

@@ -88,14 +88,14 @@ class Evidence:
     """The problem of each group in turn, over the held-out rows of all origins.
 
     In forecasts of whole cross-sections (``problem.within``) peers have a weight for differences within periods and, where that
-    is positive, one for the period's mean. ``tested`` are stages of the same candidates beside controls: what these did not
-    select has no weight, and t is theirs.
+    is positive, one for the period's mean. ``tested`` is the stage of peers beside controls: what is not selected there has no
+    weight, and t is from there.
     """
 
     held_out: Sequence[OriginResult]
     problem: Problem
     kappa: float
-    tested: Mapping[str, Stage] = field(default_factory=dict)
+    tested: Stage | None = None
 
     def stages(self, without: str | None = None) -> tuple[dict[str, Stage], list[np.ndarray]]:
         """Return the weights of each group given those before it, and the stack before and after each; one may be left out."""
@@ -110,16 +110,16 @@ class Evidence:
             if group != without and not self.untested(group):
                 columns = self._columns(group, held)
             stages[group] = self._weighed(group, held, columns)
-            if group == PEERS and group in self.tested:
-                stages[group] = stages[group].where_selected(self.tested[group])
+            if group == PEERS and self.tested is not None:
+                stages[group] = stages[group].where_selected(self.tested)
             bases.append(held.base + sum(w * columns[c] for c, w in stages[group].weights.items() if w > 0))
         return stages, bases
 
     def beyond(self, controls: Sequence[Candidate]) -> Self:
-        """Return the evidence without controls, whose groups are those that are selected beyond them, too."""
+        """Return the evidence without controls, where peers have weight only if they are selected beyond these, too."""
         if not controls:
             return self
-        return replace(self, held_out=[each.without(*controls) for each in self.held_out], tested=self.stages()[0])
+        return replace(self, held_out=[each.without(*controls) for each in self.held_out], tested=self.stages()[0][PEERS])
 
     def _weighed(self, group: str, held: HeldOut, columns: dict[Column, np.ndarray]) -> Stage:
         """Return the weights of a group's columns."""
@@ -228,8 +228,7 @@ class Evidence:
             return evidence_of(stages, untested), pd.DataFrame(columns=["r2", "gain"])
         held = self._held_out()
         given_up = {each.group: each for origin in self.held_out for each in origin.given_up}
-        beyond = dict.fromkeys(self.tested.keys() & {PEERS}, BEYOND)
-        table = evidence_of(stages, untested, round(held.n_periods, 1), given_up, beyond)
+        table = evidence_of(stages, untested, round(held.n_periods, 1), given_up, beyond=self.tested is not None)
         losses = [loss_of(self.problem.loss, b, held.y) @ held.weight for b in (0 * bases[0], *bases)]
         r2 = [1 - float(each / (losses[0] or np.nan)) for each in losses[1:]]
         steps = pd.DataFrame({"r2": r2, "gain": np.diff(r2, prepend=0.0)}, index=["own characteristics", *GROUPS])
@@ -241,9 +240,12 @@ def evidence_of(
     untested: Mapping[str, str],
     periods: float = 0.0,
     given_up: Mapping[str, GivenUp] | None = None,
-    beyond: Mapping[str, str] | None = None,
+    beyond: bool = False,
 ) -> pd.DataFrame:
-    """Return the evidence of the stages on every group, why it is ``untested``, what was given up, and ``beyond`` what it is."""
+    """Return the evidence of the stages on every group, why it is ``untested``, and which candidate was given up, if any.
+
+    ``beyond``: peers were tested beyond controls.
+    """
     rows = {}
     for group, stage in stages.items():
         t = stage.t
@@ -255,8 +257,8 @@ def evidence_of(
             reasons.append(f"{early.name} given up: t = {early.t:.2f} on the later held-out rows")
             if np.isnan(t):
                 t = early.t
-        if beyond and group in beyond and not untested[group]:
-            reasons.append(beyond[group])
+        if beyond and group == PEERS and not untested[group]:
+            reasons.append(BEYOND)
         rows[group] = {
             "factor": max((total for kind, total in stage.sums().items() if kind != Scope.MEAN), default=0.0),
             "t": t,

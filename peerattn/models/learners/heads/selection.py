@@ -79,8 +79,7 @@ class LaterRows:
         """Return the loss of the own part and what is added to it, squared errors as :meth:`factor` counts them."""
         if self.loss is not squared_error:
             return float(loss_of(self.loss, self.own + added, self.rows.outcomes) @ self.rows.loss_weights)
-        e, D = self._net(added)
-        return float(self._weights(e) @ (e - D) ** 2)
+        return float(self._weights @ (self._residuals - self._net(added)) ** 2)
 
     def factor(self, added: np.ndarray, least: float = 1.0) -> float:
         """Return the factor of what is added, between 0 and 1; 0 of a t below ``least``."""
@@ -89,9 +88,9 @@ class LaterRows:
             found = float(minimize_scalar(value, bounds=(0.0, 1.0), method="bounded").x)
             # the solver stops a little short of a bound
             return min((0.0, found, 1.0), key=value)
-        e, D = self._net(added)
-        weight = self._weights(e)
-        return shrunk_slope(self._clustered(weight * D * e), self._clustered(weight * D**2), least)
+        D = self._net(added)
+        products = self._clustered(self._weights * D * self._residuals)
+        return shrunk_slope(products, self._clustered(self._weights * D**2), least)
 
     def factor_of_means(self, added: np.ndarray) -> float:
         """Return the factor of what is added to the means of periods, each of which counts alike; 0 with few of them."""
@@ -113,26 +112,32 @@ class LaterRows:
 
     def is_worse(self, added: np.ndarray, other: np.ndarray, least: float) -> bool:
         """Whether one addition has a larger loss than another, with a t above ``least``."""
-        e, D, D_other = self._net(added, other)
-        weight = self._weights(e)
+        e = self._residuals
+        D = self._net(added)
+        D_other = self._net(other)
         if self.loss is squared_error:
-            rises = weight * ((e - D) ** 2 - (e - D_other) ** 2)
+            rises = self._weights * ((e - D) ** 2 - (e - D_other) ** 2)
         else:
             losses = [loss_of(self.loss, self.own + each, self.rows.outcomes) for each in (added, other)]
             rises = self.rows.loss_weights * (losses[0] - losses[1])
         terms = self._clustered(rises)
-        variance = variance_of_sum(terms, self._clustered(weight * (D - D_other) ** 2))
+        variance = variance_of_sum(terms, self._clustered(self._weights * (D - D_other) ** 2))
         return bool(terms.sum() > least * math.sqrt(variance))
 
-    def _net(self, *added: np.ndarray) -> np.ndarray:
-        """Return the residuals of the own part, and what is added, net of θ of their period's mean: (1 + additions, n)."""
-        columns = np.column_stack([self.rows.outcomes - self.own[:, 0], *(each[:, 0] for each in added)])
-        return net_of_common(columns, self.rows.loss_weights, self.period, self.common).T
+    def _net(self, added: np.ndarray) -> np.ndarray:
+        """Return what is added net of θ of its period's mean, (n,)."""
+        return net_of_common(added[:, :1], self.rows.loss_weights, self.period, self.common)[:, 0]
 
-    def _weights(self, e: np.ndarray) -> np.ndarray:
-        """Return weights of rows: a period counts by the inverse of its mean squared residual."""
+    @cached_property
+    def _residuals(self) -> np.ndarray:
+        """Residuals of the own part, net in the same way, (n,)."""
+        return self._net(self.rows.outcomes[:, None] - self.own[:, :1])
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """Weights of rows, (n,): a period counts by the inverse of its mean squared residual."""
         weight = self.rows.loss_weights
-        squares = np.bincount(self.period, weight * e**2) / np.maximum(np.bincount(self.period, weight), 1e-12)
+        squares = np.bincount(self.period, weight * self._residuals**2) / np.maximum(np.bincount(self.period, weight), 1e-12)
         # a nearly exact period counts at most a hundred times the usual
         return np.asarray(weight / np.maximum(squares, squares.mean() / 100 + 1e-12)[self.period])
 
@@ -159,13 +164,14 @@ def selected(
     .. math:: c = \min\Big(1, \frac{\sum D_i e_i}{\sum D_i^2}\Big) \Big(1 - \frac{1}{t^2}\Big)_+ ,
 
     the slope of the outcome on the prediction in new data (Copas 1983), itself shrunk by its standard error, which is clustered
-    by period (James and Stein 1961). Sums are of rows net of θ of their period's mean, each period divided by its mean squared
-    error. Heads that predict nothing of later periods add nothing. Fits whose loss is within one standard error of the least are
-    averaged (Breiman et al. 1984): the data do not distinguish them. Fallbacks have a factor of one unless later periods reject
-    them, by a t above 2 of the rise of the squared error. The best of them takes the place of heads unless these predict
-    something, by themselves and beyond it, with a t above the quantile of Student's t that has the tail probability of two
-    standard errors, shared out among the fits (Bonferroni). What is added to the mean of a period has a factor of its own, by
-    the same equation over the means of held-out periods: a level that wanders is no evidence on peers.
+    by period (James and Stein 1961). Sums are of rows net of θ of their period's mean (of all of it with ``within``), each
+    period divided by its mean squared error. Heads that predict nothing of later periods add nothing. Fits whose loss is
+    within one standard error of the least are averaged (Breiman et al. 1984): the data do not distinguish them. Fallbacks have
+    a factor of one unless later periods reject them, by a t above 2 of the rise of the squared error. The best of them takes
+    the place of heads unless these predict something, by themselves and beyond it, with a t above the quantile of Student's t
+    that has the tail probability of two standard errors, shared out among the fits (Bonferroni). What is added to the mean of
+    a period has a factor of its own, by the same equation over the means of held-out periods: a level that wanders is no
+    evidence on peers.
 
     References
     ----------

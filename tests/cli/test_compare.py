@@ -131,7 +131,7 @@ def test_one_model_again_under_a_name_of_ones_own():
     wanted = ["attention", "linear = attention", "two=attention"]
     made = panels.take_models(options, wanted, load_grunfeld())
     assert list(made) == ["Peer attention", "linear", "two"]
-    assert (made["linear"].own, made["two"].own) == ("none", "linear")
+    assert (made["linear"].own, made["two"].own) == ("none", "curves")
     assert (made["Peer attention"].n_heads, made["linear"].task) == (3, "nowcast")
     for bad, why in (
         (["two=atention"], "no model is named 'atention'"),

@@ -80,7 +80,7 @@ class AttentionRegressorMixin(PanelRegressorMixin):
 
 
 class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelStack):
-    r"""Attention over the firms of a period: heads, beside a linear part of the own characteristics.
+    r"""Attention over the firms of a period: heads, beside a function of the own characteristics.
 
     .. math:: \hat y_i = \text{own}_i + c \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_j, \qquad
               \alpha^h_{ij} = \operatorname{softmax}_{j \in \text{pool}(i) \cup \{0\}}
@@ -111,11 +111,13 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         together in the past; each adds ``λ_h g_ij``, with λ learned (``prior_strength_``). ``"only"``, or
         ``Prior(..., only=True)``: firms attend to related firms only. ``Prior(column, exclude=True)``: rows of one group (share
         classes of one company) are never peers.
-    own : {"linear", "none"} or scikit-learn estimator, default "linear"
+    own : {"curves", "linear", "none"} or scikit-learn estimator, default "curves"
         The own part. "linear": least squares on the firm's own characteristics and, where there are codes, slopes on a learned
-        vector of each code, weighed on held-out periods: the level of an industry is no peer. "none": the mean outcome of
+        vector of each code, weighed on held-out periods: the level of an industry is no peer. "curves": the same, and a ridge
+        regression on a curve of each characteristic and on products of two, weighed in the same way. "none": the mean outcome of
         training (of classes, equal odds). An estimator receives characteristics, missing-indicators and one column for each level
-        of a code; it needs ``kappa``. Heads are trained on what least squares leaves, whatever the estimator.
+        of a code, and needs ``kappa``. With curves, and with an estimator, heads are trained beside cross-fitted curves, so that
+        they do not follow a function of the firm itself. With ``kappa=None`` there are no curves.
     n_layers : int, default 1
         With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what peers have and what their peers
         have, :math:`A X v_1 + A B X v_2`. In a nowcast the characteristics of peers' peers are used in the scores.
@@ -169,11 +171,13 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
     Twelve seeds are trained (fewer, at least four, where cross-sections are large); those that fit nearly as well as the best
     are averaged (Occam's window, Madigan and Raftery 1994). A step costs O(queries × firms × heads). With fewer than 50 rows of
     known outcome, or in a forecast fewer than three held-out periods (about eight in all), nothing is tested: least squares.
-    Heads are tested by what they predict beyond curves, gradient boosting and within-period slopes of own characteristics, which
-    are no part of the prediction: a function of the firm itself is no peer. Not with ``own="none"``.
+    Heads are tested by what they predict beyond curves, gradient boosting and within-period slopes of own characteristics: a
+    function of the firm itself is no peer. Boosting and slopes are no part of the prediction, nor curves with ``own="linear"``.
+    There is no such test with ``own="none"``.
 
     References
     ----------
+    Chernozhukov et al. (2018), Double/debiased machine learning, Econometrics Journal 21: cross-fitted curves beside heads.
     Vaswani et al. (2017), Attention is all you need, NeurIPS.
     Harvey, Leybourne and Newbold (1998), Tests for forecast encompassing, JBES 16(2): the weight.
     Madigan and Raftery (1994), Model selection and accounting for model uncertainty in graphical models using Occam's window,
@@ -221,7 +225,7 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
     """
 
     _parameter_constraints = AttentionOptions._parameter_constraints | {
-        "own": [StrOptions({"linear", "none"}), HasMethods(["fit", "predict_proba"])],
+        "own": [StrOptions({"linear", "curves", "none"}), HasMethods(["fit", "predict_proba"])],
         "loss": [StrOptions({"auto", "cross_entropy"})],
     }
 

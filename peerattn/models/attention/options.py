@@ -27,7 +27,7 @@ class AttentionOptions(Mixed):
     task: str = "forecast"
     similarity: str = "scaled_dot_product"
     prior: Any = None
-    own: Any = "linear"
+    own: Any = "curves"
     n_layers: int = 1
     n_heads: int = 2
     d_head: int = 8
@@ -43,7 +43,7 @@ class AttentionOptions(Mixed):
     _parameter_constraints: ClassVar[dict[str, Any]] = PanelStack._parameter_constraints | {
         "attention": [StrOptions({"self", "cross"})],
         "similarity": [StrOptions({"scaled_dot_product", "symmetric", "dot_product", "additive", "gaussian"})],
-        "own": [StrOptions({"linear", "none"}), HasMethods(["fit", "predict"])],
+        "own": [StrOptions({"linear", "curves", "none"}), HasMethods(["fit", "predict"])],
         "n_layers": [Interval(Integral, 1, MOST, closed="both")],
         "n_heads": [Interval(Integral, 0, MOST, closed="both")],
         "d_head": [Interval(Integral, 1, MOST, closed="both")],

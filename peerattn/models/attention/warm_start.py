@@ -10,9 +10,11 @@ from peerattn.exceptions import InputError, expect
 from peerattn.models.attention.options import AttentionOptions
 from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads.heads import Heads, Member
+from peerattn.models.learners.heads.nuisance import fit_nuisance
 from peerattn.models.learners.heads.training import REFIT, refit_modules
 from peerattn.models.learners.training import Training
 from peerattn.models.networks import peer_columns
+from peerattn.models.stacking.candidates import curves_of
 from peerattn.types import OutcomesLike, PanelLike
 
 
@@ -57,7 +59,12 @@ class WarmStart:
         self.training = Training.of(sections, model._problem(True, False))
         self.sections = self.training.with_outcomes
         # single precision: draws are compared to a twentieth of their spread
-        self.sample = Sample(self.sections, model.stack_.with_heads().heads().terms, torch.float32, "cpu")
+        values = None
+        problem = self.training.problem
+        if any(member.spec.nuisance for member in model.members_):
+            fitted = fit_nuisance(curves_of(self.training), self.sections, problem.loss, problem.within)
+            values = fitted and fitted[1]
+        self.sample = Sample(self.sections, problem.terms, torch.float32, "cpu", values)
 
     @property
     def n_periods(self) -> int:

@@ -158,6 +158,7 @@ class Batch:
     weight: Tensor  # (B, n_focal)
     pairs: PairTensors = PairTensors()
     own: Tensor = torch.zeros(1, 1, 1)  # (B, n_focal, K): what the own part predicts
+    nuisance: Tensor | None = None  # (B, n_focal, K): the nuisance function, in training
 
     @cached_property
     def blocked(self) -> Tensor:
@@ -168,7 +169,8 @@ class Batch:
 class Sample:
     """Cross-sections as tensors on one device, of which batches are made.
 
-    The targets are the outcomes of the focal rows, and ``own`` is what the own part predicts of them.
+    The targets are the outcomes of the focal rows, ``own`` is what the own part predicts of them, and ``nuisance`` (n, K) is the
+    value of the nuisance function, if there is one.
     """
 
     def __init__(
@@ -177,12 +179,16 @@ class Sample:
         terms: PairTerms = NO_TERMS,
         dtype: torch.dtype = torch.float64,
         device: str | torch.device = "cpu",
+        nuisance: np.ndarray | None = None,
     ) -> None:
         self.sections, self.terms, self.dtype, self.device = sections, terms, dtype, device
         self.focal = RowTensors.of_focal(sections, dtype, device)
         self.peers = RowTensors.of_peers(sections, dtype, device)
         self.weight = self._on_device(np.concatenate([section.focal.loss_weights for section in sections]))
         self.own = self._on_device(np.concatenate([section.own_term for section in sections]))
+        self.nuisance: Tensor | None = None
+        if nuisance is not None:
+            self.nuisance = self._on_device(nuisance)
         self.n_focal = np.array([len(section.focal) for section in sections])
         self.n_peers = np.array([len(section.peers) for section in sections])
 
@@ -208,9 +214,12 @@ class Sample:
         there = at >= 0
         weight = torch.where(there, self.weight[at.clamp(min=0)], 0.0)
         own = torch.where(there[..., None], self.own[at.clamp(min=0)], 0.0)
+        nuisance = None
+        if self.nuisance is not None:
+            nuisance = torch.where(there[..., None], self.nuisance[at.clamp(min=0)], 0.0)
         pairs = PairTensors.of(sections, rows, self.terms, self.dtype, self.device)
         peers = self.peers.at(_places(self.n_peers, group, pools, self.device))
-        return Batch(self.focal.at(at), peers, weight, pairs, own)
+        return Batch(self.focal.at(at), peers, weight, pairs, own, nuisance)
 
 
 def _copies(rows: Rows, own: bool) -> np.ndarray:

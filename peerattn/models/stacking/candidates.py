@@ -17,6 +17,7 @@ from peerattn.models.learners.covariance.fit import fit_covariance
 from peerattn.models.learners.covariance.ridge import fit_ridge_covariance
 from peerattn.models.learners.heads.heads import Heads, OwnSlopes
 from peerattn.models.learners.heads.learner import HeadsLearner
+from peerattn.models.learners.heads.nuisance import FitOwn
 from peerattn.models.learners.heads.peer_module import PeerSpec
 from peerattn.models.learners.history import fit_autoregression, fit_effect, fit_trees_with_past, fit_trend
 from peerattn.models.learners.losses import squared_error
@@ -37,9 +38,11 @@ def heads_and_own(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> 
     own = list[Candidate]()
     if not isinstance(model.own, str):
         own = own_candidates(problem, int(draws[2]), model.own)[:1]
-    elif model.own == "linear" and problem.code_levels:
+    elif model.own != "none" and problem.code_levels:
         # heads see codes: without this the level of an industry would pass for its peers
         own = [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, int(draws[2])))]
+    if model.own == "curves" and model.kappa is not None:
+        own += [CURVES]
     if heads and problem.own and model.kappa is not None:
         own += controls_of_heads(model, problem)
     return own + heads
@@ -51,18 +54,20 @@ def controls_of_heads(model: BaseEstimator, problem: Problem) -> list[Candidate]
     What a firm attends to depends on its characteristics, so that heads without any peer of use can predict as a curve does. And
     own slopes trained beside heads are net of what periods share, which those of least squares are not.
     """
-    controls = curves_and_trees()
+    controls = [each for each in (CURVES, TREES) if model.own != "curves" or each is not CURVES]
     if problem.loss is squared_error and problem.dated and model.attention == "self":
         controls.append(slopes_within())
     return [replace(each, weighed=False) for each in controls]
 
 
-def curves_and_trees() -> list[Candidate]:
-    """Return the nonlinear own-firm models that there are for every loss."""
-    return [
-        Candidate("curves", NONLINEAR, lambda t, _: nonlinear.fit_curves(t)),
-        Candidate("trees", NONLINEAR, lambda t, _: nonlinear.fit_trees(t)),
-    ]
+#: The nonlinear own-firm models that there are for every loss.
+CURVES = Candidate("curves", NONLINEAR, lambda t, _: nonlinear.fit_curves(t))
+TREES = Candidate("trees", NONLINEAR, lambda t, _: nonlinear.fit_trees(t))
+
+
+def curves_of(training: Training) -> FitOwn:
+    """Return what fits curves to some cross-sections of the training rows: heads are trained beside them."""
+    return lambda sections: nonlinear.fit_curves(replace(training, sections=sections))
 
 
 def all_candidates(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> list[Candidate]:
@@ -94,6 +99,8 @@ def _heads_learner(spec: PeerSpec, model: BaseEstimator, seed: int, training: Tr
     problem = training.problem
     options: dict[str, Any] = {"shrinks": model.kappa is None, "averages": training.final, "purge": problem.purge}
     options["within"] = problem.within
+    if model.kappa is not None and model.own not in ("linear", "none"):
+        options["own_model"] = curves_of(training)
     return HeadsLearner(spec, problem.terms, problem.loss, seed, problem.dtype, problem.device, **options)
 
 
@@ -134,11 +141,12 @@ def own_candidates(problem: Problem, seed: int, own: Any = "flexible") -> list[C
     if not isinstance(own, str):
         found.append(Candidate("estimator", NONLINEAR, lambda t, _: nonlinear.fit_estimator(t, own)))
     elif flexible and not squared:
-        found += curves_and_trees()
+        found += [CURVES, TREES]
     elif flexible:
         found += [
             Candidate("mean", NONLINEAR, lambda t, _: nonlinear.fit_estimator(t, DummyRegressor(), by_place=True)),
-            *curves_and_trees(),
+            CURVES,
+            TREES,
             Candidate("forest", NONLINEAR, lambda t, _: nonlinear.fit_forest(t, seed)),
             Candidate("line and forest", NONLINEAR, lambda t, _: nonlinear.fit_line_and_forest(t, seed)),
         ]

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from peerattn import PeerAttentionClassifier, PeerAttentionRegressor, StackedPeerRegressor, simulate_panel
 from peerattn.network import network_correlation
@@ -29,16 +30,19 @@ def trained(train_heads):
     train_heads(2, 100)
 
 
+@pytest.mark.parametrize("own", ["curves", "linear"])
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_curve_of_own_characteristics_is_no_peer(shape, task, trained):
+def test_a_curve_of_own_characteristics_is_no_peer(shape, task, own, trained):
     X, y = own_panel(SHAPES[shape])
-    model = PeerAttentionRegressor(task=task, random_state=0).fit(X, y)
+    model = PeerAttentionRegressor(task=task, own=own, random_state=0).fit(X, y)
     peers = model.evidence_.loc["peers"]
     assert peers["factor"] == 0 and peers["reason"].endswith("nonlinear models of own characteristics")
-    # the controls are no part of the prediction, which is least squares
-    assert not model.stack_.fitted
-    assert model.explain_gain()["gain"].iloc[1:].abs().max() == 0
+    # the controls are no part of the prediction
+    assert list(model.stack_.fitted) == ["curves"] * (own == "curves")
+    gain = model.explain_gain()["gain"]
+    assert gain.drop(["own characteristics", "nonlinear"]).abs().max() == 0
+    assert gain["nonlinear"] > 0.3 or own == "linear" and gain["nonlinear"] == 0
 
 
 @pytest.mark.parametrize("loss", ["huber", 0.75])
@@ -75,12 +79,34 @@ def test_peers_beside_a_curve_are_found(train_heads):
     train_heads(8, 300)
     panel = simulate_panel(40, 24, 3, signal_share=0.9, random_state=0)
     curve = panel.X.iloc[:, 0] ** 2
-    model = PeerAttentionRegressor(random_state=0).fit(panel.X, panel.y + 0.5 * panel.y.std() * curve / curve.std())
-    peers = model.evidence_.loc["peers"]
-    assert peers["factor"] > 0.5 and peers["t"] > 3
-    # the rows of the table are those of the prediction, in which the controls have no weight
-    assert model.evidence_.loc["nonlinear", "factor"] == 0 and set(model.stack_.fitted) == {"heads"}
-    assert network_correlation(model.peer_network(panel.X), panel.network) > 0.8
+    y = panel.y + 0.5 * panel.y.std() * curve / curve.std()
+    for own, least in (("linear", 0.8), ("curves", 0.95), (LinearRegression(), 0.9)):
+        model = PeerAttentionRegressor(own=own, random_state=0).fit(panel.X, y)
+        peers = model.evidence_.loc["peers"]
+        assert peers["factor"] > 0.5 and peers["t"] > 3
+        # the rows of the table are those of the prediction, in which the controls have no weight
+        assert set(model.stack_.fitted) == {"heads"} | ({"curves"} if own == "curves" else set())
+        assert network_correlation(model.peer_network(panel.X), panel.network) > least
+
+
+def test_peers_beside_a_strong_curve_are_found(train_heads):
+    """Heads that are trained on what least squares leaves are not."""
+    train_heads(8, 300)
+    panel = simulate_panel(40, 24, 3, signal_share=0.6, random_state=0)
+    curve = panel.X.iloc[:, 0] ** 2
+    y = panel.y + panel.y.std() * curve / curve.std()
+    assert PeerAttentionRegressor(own="linear", random_state=0).fit(panel.X, y).evidence_.loc["peers", "factor"] == 0
+    for estimator in (PeerAttentionRegressor, StackedPeerRegressor):
+        model = estimator(random_state=0).fit(panel.X, y)
+        assert model.evidence_.loc["peers", "factor"] > 0.4
+        assert network_correlation(model.peer_network(panel.X), panel.network) > 0.9
+
+
+def test_curves_are_the_own_part_without_heads(fewest_steps):
+    X, y = own_panel(SHAPES["square"])
+    model = PeerAttentionRegressor(random_state=0).fit(X, y)
+    alone = PeerAttentionRegressor(n_heads=0, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(alone.predict(X), model.predict_steps(X)["nonlinear own-firm models"])
 
 
 def test_slopes_within_periods_are_no_peers(trained):

@@ -23,7 +23,7 @@ def panel():
 def test_soft_prior_of_an_industry_truth_is_learned_to_be_positive(panel):
     """Beside the stack's test; in full heads give way to the industry's mean, which is the truth."""
     model = PeerAttentionRegressor(prior="industry", codes=["industry"], **FAST)
-    learned = clone(model).set_params(kappa=1.0).fit(panel.X, panel.y)
+    learned = clone(model).set_params(kappa=1.0, own="linear").fit(panel.X, panel.y)
     assert learned.prior_strength_.columns.tolist() == ["seed", "head", "prior", "strength"]
     assert learned.prior_strength_["strength"].max() > 0.5
     in_full = model.fit(panel.X, panel.y)

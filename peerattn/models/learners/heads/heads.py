@@ -13,6 +13,7 @@ from scipy import sparse
 from peerattn import nn
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.batches import RowTensors, Sample
+from peerattn.models.learners.heads.nuisance import Nuisance
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.priors import PairTerms, Prior
 from peerattn.models.learners.protocol import OfRows
@@ -69,8 +70,9 @@ class Member:
 class Heads:
     """A candidate: heads from one or more starts; ``mix`` is the share of each start (member) in the prediction.
 
-    Where heads are used in full, ``size`` is the weight of what they add to the own part, and that of what they add to a period's
-    mean is ``size`` times ``mean_factor``.
+    Heads that were trained beside a ``nuisance`` function of own characteristics predict with it. Where heads are used in full,
+    ``size`` is the weight of what they add to the own part, and that of what they add to a period's mean is ``size`` times
+    ``mean_factor``.
     """
 
     members: tuple[Member, ...]
@@ -78,6 +80,7 @@ class Heads:
     mix: tuple[float, ...]
     size: float = 1.0
     mean_factor: float = 1.0
+    nuisance: Nuisance | None = None
 
     @property
     def reads_past(self) -> bool:
@@ -91,7 +94,10 @@ class Heads:
     def predict(self, sections: Sequence[CrossSection], dtype: torch.dtype = torch.float64) -> list[np.ndarray]:
         """Return the linear own part plus the heads for every focal row, (n_focal, K) a cross-section, in training units."""
         modules = [module.to(dtype) for module in self.modules()]
-        return [section.own_term + self._added(section, modules, dtype) for section in sections]
+        found = [section.own_term + self._added(section, modules, dtype) for section in sections]
+        if self.nuisance is None:
+            return found
+        return [heads + each for heads, each in zip(found, self.nuisance.predict(sections), strict=True)]
 
     def _added(self, section: CrossSection, modules: Sequence[PeerModule], dtype: torch.dtype) -> np.ndarray:
         sample = Sample([section], self.terms, dtype)

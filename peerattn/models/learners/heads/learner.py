@@ -13,6 +13,7 @@ from peerattn.exceptions import InputError
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads.heads import Heads, Member, average_unseen_codes, contribution_spreads
+from peerattn.models.learners.heads.nuisance import FitOwn, fit_nuisance
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
 from peerattn.models.learners.heads.selection import Predict, Selection, selected
 from peerattn.models.learners.heads.training import (
@@ -76,6 +77,9 @@ class HeadsLearner:
         Periods before held-out ones that are not learned from, as their outcomes are not known by then.
     within : bool, default False
         Whether the factor of what heads add is that of differences within periods.
+    own_model : callable, optional
+        Fits a nonlinear own-firm model to cross-sections. Heads are trained beside what it predicts beyond a line, cross-fitted,
+        with a slope of its own in each seed (:func:`fit_nuisance`): they do not follow it.
 
     Attributes
     ----------
@@ -115,6 +119,7 @@ class HeadsLearner:
     equal: bool = False
     purge: int = 0
     within: bool = False
+    own_model: FitOwn | None = None
 
     def fit(self, sections: Sequence[CrossSection]) -> Self:
         """Train heads on cross-sections.
@@ -151,13 +156,13 @@ class HeadsLearner:
         n_draws = 1
         if self.averages and chosen.size and self.spec.n_heads and not learner.equal:
             n_draws = self.options.max_draws
-        heads = learner._heads(learner._drawn(sections, n_draws), sections)
+        heads = learner._trained(sections, n_draws, measured=sections)
         self.heads_ = replace(heads, size=chosen.size, mean_factor=chosen.mean_factor)
         return self
 
     def without_heads(self) -> Self:
         """Return the learner of own slopes alone, on characteristics and code vectors: what heads are compared with."""
-        return replace(self, spec=replace(self.spec, n_heads=0, n_layers=1), terms=NO_TERMS)
+        return replace(self, spec=replace(self.spec, n_heads=0, n_layers=1), terms=NO_TERMS, own_model=None)
 
     def _with(self, weight_decays: tuple[float, ...]) -> Self:
         return replace(self, options=replace(self.options, weight_decays=weight_decays))
@@ -180,16 +185,31 @@ class HeadsLearner:
         one = replace(self, spec=spec, equal=True)
         return [replace(one, terms=replace(self.terms, priors=tuple(priors))) for priors in related]
 
-    def _drawn(self, sections: Sequence[CrossSection], most: int) -> list[list[PeerModule]]:
+    def _trained(self, sections: Sequence[CrossSection], n_draws: int, measured: Sequence[CrossSection]) -> Heads:
+        """Return heads of so many draws of seeds at most, whose contributions are ``measured`` on these cross-sections."""
+        fitted = None
+        if self.own_model is not None:
+            fitted = fit_nuisance(self.own_model, sections, self.loss, self.within)
+        if fitted is None:
+            sample = Sample(sections, self.terms, self.dtype, self.device)
+            return self._heads(self._drawn(sample, n_draws), measured)
+        nuisance, values = fitted
+        sample = Sample(sections, self.terms, self.dtype, self.device, values)
+        beside = replace(self, spec=replace(self.spec, nuisance=True))
+        heads = beside._heads(beside._drawn(sample, n_draws), measured)
+        slope = sum(mix * float(member.state["nuisance_slope"][0]) for mix, member in zip(heads.mix, heads.members, strict=True))
+        return replace(heads, nuisance=replace(nuisance, factor=slope * nuisance.factor))
+
+    def _drawn(self, sample: Sample, most: int) -> list[list[PeerModule]]:
         """Return modules of several draws of seeds, by weight decay.
 
         There are so many draws, ``most`` at most, that the network of others would be much the same.
         """
-        largest = max(sections, key=lambda section: len(section.focal))
+        largest = max(sample.sections, key=lambda section: len(section.focal))
         draws = list[list[Seeds]]()
         networks = dict[PeerModule, np.ndarray]()
         for number in range(most):
-            draws.append(replace(self, seed=self.seed + number)._draw(sections))
+            draws.append(replace(self, seed=self.seed + number)._draw(sample))
             # seeds of one weight decay are compared: a smaller one fits training rows better
             kept = [modules_in_window(of_decay, self.options.window) for of_decay in zip(*draws, strict=True)]
             if number + 1 == most:
@@ -216,11 +236,11 @@ class HeadsLearner:
 
     def _predictor(self, sections: Sequence[CrossSection]) -> Predict:
         """Return the predictions of heads that are trained on cross-sections."""
-        return self._heads(self._drawn(sections, 1), sections[-1:]).predict
+        heads = self._trained(sections, 1, measured=sections[-1:])
+        return replace(heads, nuisance=None).predict
 
-    def _draw(self, sections: Sequence[CrossSection]) -> list["Seeds"]:
+    def _draw(self, sample: Sample) -> list["Seeds"]:
         """Return one draw of seeds of each weight decay, trained: those that are averaged, the best one first."""
-        sample = Sample(sections, self.terms, self.dtype, self.device)
         objective = make_objective(sample, self.loss, self.spec)
         if self.equal:
             return [Seeds([equal_weights(self.spec, sample, objective).double().cpu()])]
@@ -231,7 +251,7 @@ class HeadsLearner:
             # what is fitted predicts in float64, and on the CPU, wherever and in whatever precision it was trained
             modules = [seeds.seed(number).rescale(objective.unit).double().cpu() for number in range(seeds.spec.n_seeds)]
             for module in modules:
-                average_unseen_codes(module, sections)
+                average_unseen_codes(module, sample.sections)
             found.append(Seeds(modules, partial(loss_reductions, seeds, sample, objective)))
         return found
 

@@ -17,6 +17,7 @@ from peerattn.models.learners.linear import CLIP
 
 SHARP = 2.0  # size of the first queries and keys: from flatter weights fewer heads find a network
 OWN = ("own_slope", "intercept")  # parameters of the own term
+OF_SEEDS = (*OWN, "nuisance_slope")  # whose first dimension is that of seeds
 SMALL = 0.1  # size of the first values: training starts near the own part
 
 
@@ -38,6 +39,7 @@ class PeerSpec:
     n_outputs: int = 1
     null_peer: bool = True  # a null peer: a firm may attend to nobody
     clip: float = CLIP  # what characteristics count for at most in heads, so that no outlier carries one
+    nuisance: bool = False  # trained beside a nuisance function, whose slope is a parameter
     n_seeds: int = 1  # in one module, while they are trained: each with ``n_heads`` heads and an own term
 
     @property
@@ -178,6 +180,8 @@ class PeerModule(Layer):
         if spec.own == "linear":
             self.own_slope = Parameter(torch.zeros(spec.n_seeds, spec.n_inputs, spec.n_outputs, dtype=dtype))
             self.intercept = Parameter(torch.zeros(spec.n_seeds, spec.n_outputs, dtype=dtype))
+        if spec.nuisance:
+            self.nuisance_slope = Parameter(torch.ones(spec.n_seeds, dtype=dtype))
         self.before = torch.nn.ModuleList(
             Layer(spec, (k + 1) * spec.n_inputs, generator, dtype) for k in range(spec.n_layers - 1)
         )
@@ -190,7 +194,7 @@ class PeerModule(Layer):
         """Return a copy with only these heads, of any seeds, and the own term of one seed."""
         values = {}
         for name, value in self._of_seeds().items():
-            kept = torch.as_tensor([seed] if name in OWN else list(heads), dtype=torch.int64, device=value.device)
+            kept = torch.as_tensor([seed] if name in OF_SEEDS else list(heads), dtype=torch.int64, device=value.device)
             values[name] = value[kept]
         return self._with(replace(self.spec, n_heads=len(heads), n_seeds=1), values)
 
@@ -286,6 +290,12 @@ class PeerModule(Layer):
         if self.spec.own != "linear":
             return rows.x.new_zeros(len(rows.x), self.spec.n_seeds, rows.x.shape[1], self.spec.n_outputs)
         return torch.einsum("bnp,epk->benk", self.inputs(rows), self.own_slope) + self.intercept[:, None]
+
+    def nuisance(self, batch: Batch) -> Tensor:
+        """Return the nuisance function of rows times the slope of each seed, (B, seeds, n, K), in units of the outcome."""
+        if batch.nuisance is None:
+            return torch.zeros_like(batch.own[:, None])
+        return batch.nuisance[:, None] * self.nuisance_slope[:, None, None]
 
     def weights(self, batch: Batch, n_layers: int | None = None) -> Tensor:
         """Return the weights of every head, (B, H, n_focal, n_peers): in the last layer, or in the one after so many layers."""

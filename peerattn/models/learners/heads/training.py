@@ -72,10 +72,13 @@ class Objective:
     common: float
     unit: float
 
-    def __call__(self, added: Tensor, batch: Batch, times: Tensor | float = 1.0) -> Tensor:
-        """Return the summed loss of each seed, (seeds,); ``times`` (B, seeds): how often each seed draws a cross-section."""
+    def __call__(self, added: Tensor, batch: Batch, times: Tensor | float = 1.0, nuisance: Tensor | float = 0.0) -> Tensor:
+        """Return the summed loss of each seed, (seeds,); ``times`` (B, seeds): how often each seed draws a cross-section.
+
+        ``nuisance`` (B, seeds, n, K) is added to the own part.
+        """
         weight = batch.weight[:, None]
-        own = batch.own[:, None]
+        own = batch.own[:, None] + nuisance
         if self.loss is not squared_error:
             predicted = own + added
             y = batch.focal.outcomes[..., 0][:, None].expand(predicted.shape[:-1])
@@ -102,6 +105,8 @@ def make_objective(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
     if spec.values == "characteristics" and spec.own == "linear":
         common = common_variance(residuals(sample.sections))
     error = (sample.focal.outcomes[0] - sample.own).double()
+    if sample.nuisance is not None:
+        error = error - sample.nuisance
     squares = (error.square().sum(-1) * sample.weight.double()).sum()
     unit = float((squares / sample.weight.double().sum()).sqrt()) or 1.0
     return Objective(loss, common, unit)
@@ -138,7 +143,7 @@ def _cycle(seeds: PeerModule, sample: Sample, objective: Objective, options: Tra
     def loss(batch: Batch) -> Tensor:
         # the mean over rows of all processes, summed over seeds, which share only the embeddings of codes
         total = all_sum(float(batch.weight.sum())) / n_processes()
-        return objective(seeds(batch)[0], batch).sum() / max(total, 1e-12)
+        return objective(seeds(batch)[0], batch, nuisance=seeds.nuisance(batch)).sum() / max(total, 1e-12)
 
     train(
         seeds,
@@ -164,6 +169,8 @@ def head_products(seeds: PeerModule, sample: Sample, objective: Objective, most:
         if seeds.spec.own == "linear":
             own = seeds.inputs(batch.focal)[:, None].expand(-1, seeds.spec.n_outputs, -1, -1)
             found += [own, torch.ones_like(own[..., :1])]
+        if batch.nuisance is not None:
+            found.append(batch.nuisance.mT[..., None])
         return torch.cat(found, dim=-1)
 
     total = _moments(columns, sample, objective, n, most)
@@ -230,6 +237,8 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
         if spec.own == "linear":
             own = module.inputs(batch.focal)
             found += [own, torch.ones_like(own[..., :1])]
+        if batch.nuisance is not None:
+            found.append(batch.nuisance)
         return torch.cat([*found, objective.residuals(batch) / objective.unit], dim=-1)[:, None]
 
     moments = _moments(columns, sample, objective, 1, sample.n_rows)[0]
@@ -241,19 +250,26 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
     n_values = module.value.numel()
     module.value.copy_(found[:n_values].view_as(module.value))
     if spec.own == "linear":
-        module.own_slope.copy_(found[None, n_values:-1])
-        module.intercept.copy_(found[-1:])
+        end = n_values + spec.n_inputs
+        module.own_slope.copy_(found[None, n_values:end])
+        module.intercept.copy_(found[end : end + 1])
     return module.rescale(objective.unit)
 
 
 @torch.no_grad()
 def loss_reductions(seeds: PeerModule, sample: Sample, objective: Objective, most: int = 20_000) -> Tensor:
-    """Return the log loss of the own part alone less that of each seed, (seeds,); of large samples over about ``most`` rows."""
+    """Return the log loss of the own part (and nuisance) alone less that of each seed, (seeds,).
+
+    Of large samples it is over about ``most`` rows.
+    """
     total = torch.zeros(1 + seeds.spec.n_seeds, dtype=torch.float64, device="cpu")
     for batch in all_batches(sample, seeds.spec.n_all_heads, most):
         added = seeds(batch)[0]
         nothing = torch.zeros_like(added[:, :1])
-        total += objective(torch.cat([nothing, added], dim=1), batch).double().cpu()
+        nuisance = seeds.nuisance(batch)
+        if batch.nuisance is not None:
+            nuisance = torch.cat([batch.nuisance[:, None], nuisance], dim=1)
+        total += objective(torch.cat([nothing, added], dim=1), batch, nuisance=nuisance).double().cpu()
     log = all_sum(total).clamp(min=1e-300).log()
     return log[0] - log[1:]
 
@@ -278,7 +294,7 @@ def refit_modules(modules: Sequence[PeerModule], sample: Sample, loss: Loss, cou
 
     def value(batch: Batch) -> Tensor:
         penalty = torch.stack([each.square().sum() for each in seeds.parameters()]).sum()
-        errors = objective(seeds(batch)[0], batch, times) / rows
+        errors = objective(seeds(batch)[0], batch, times, seeds.nuisance(batch)) / rows
         return errors.sum() + REFIT_RIDGE * penalty / rows.mean()
 
     train(seeds, value, repeat(batch), max_steps=steps, learning_rate=REFIT_RATE, schedule="cosine", clip=None)

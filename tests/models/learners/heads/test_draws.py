@@ -37,10 +37,10 @@ def draws(monkeypatch):
     trained = []
     plain = HeadsLearner._draw
 
-    def noted(self, sections):
-        if len(sections) == 24:
+    def noted(self, sample):
+        if len(sample.sections) == 24:
             trained.append(self.seed)
-        return plain(self, sections)
+        return plain(self, sample)
 
     monkeypatch.setattr(HeadsLearner, "_draw", noted)
     return trained
@@ -65,14 +65,14 @@ def test_only_the_final_fit_has_more_draws(draws, monkeypatch):
     """At an earlier origin one draw shows whether heads predict; the network that is kept is averaged."""
     plain, most = HeadsLearner._drawn, {}
 
-    def noted(self, sections, most_draws):
-        most.setdefault(len(sections), []).append(most_draws)
-        return plain(self, sections, most_draws)
+    def noted(self, sample, most_draws):
+        most.setdefault(len(sample.sections), []).append(most_draws)
+        return plain(self, sample, most_draws)
 
     monkeypatch.setattr(HeadsLearner, "_drawn", noted)
     monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, stable=2.0))
     panel = simulate_panel(20, 24, 3, sharpness=2.0, signal_share=0.9, random_state=0)
-    PeerAttentionRegressor(random_state=0).fit(panel.X, panel.y)
+    PeerAttentionRegressor(own="linear", random_state=0).fit(panel.X, panel.y)
     assert most.pop(24) == [learner.DEFAULT.max_draws]
     assert {number for numbers in most.values() for number in numbers} == {1}
     assert len(set(draws)) == len(draws) == learner.DEFAULT.max_draws

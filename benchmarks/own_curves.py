@@ -47,7 +47,7 @@ def measure(panel: SimulatedPanel, size: float, name: str) -> dict[str, str | fl
     r2 = 1 - errors.mean() / y[test].var(ddof=0)
     evidence = model.evidence_.loc["peers"]
     found: dict[str, str | float] = {"t": evidence["t"], "correlation": ""}
-    if evidence["factor"] > 0 and panel.network is not None:
+    if evidence["factor"] > 0:
         network = model.peer_network(panel.X[test])
         pairs = [(network.matrix(each), panel.network.matrix(each)) for each in held_out]
         found["correlation"] = float(np.mean([off_diagonal_correlation(W.to_numpy(), truth.to_numpy()) for W, truth in pairs]))

@@ -86,6 +86,29 @@ def test_the_results_of_sequence_models_are_those_of_the_benchmark():
     assert shown.strip() == sequence_table(), f"the page's table should be\n{sequence_table()}"
 
 
+def own_curves_table():
+    """Panels in which peers were selected, and the mean R² of held-out periods, by the size of the curve."""
+    rows = pd.DataFrame(json.loads((ROOT / "benchmarks/results/own_curves.json").read_text(encoding="utf-8"))["rows"])
+    models = ["attention, own curves", "attention, own linear", "stack"]
+    lines = [
+        "| peers | curve | selected: own curves | own linear | stack | R²: own curves | own linear | stack |",
+        "|---" * 8 + "|",
+    ]
+    for (none, curve), of in rows.groupby([rows["share"] == 0, "curve"]):
+        by_model = of.groupby("model")
+        selected = (of["correlation"] != "").groupby(of["model"]).sum()
+        counts = [f"{selected[name]} of {len(by_model.get_group(name))}" for name in models]
+        cells = [*counts, *(f"{by_model['R2'].mean()[name]:.2f}" for name in models)]
+        lines.append(f"| {'none' if none else 'yes'} | {curve:g} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def test_the_page_shows_the_results_of_own_curves():
+    text = (ROOT / "docs/background/decisions.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"<!-- results: benchmarks/results/own_curves.json -->\n((?:\|.*\n)+)", text)
+    assert shown.strip() == own_curves_table(), f"the page's table should be\n{own_curves_table()}"
+
+
 PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called
     "examples/lead-lag.md lead_lag": {
         "trained": "trained", "tested": "tested", "own, within": "own returns", "VAR, within": "autoregression",

@@ -195,8 +195,8 @@ class HeadsLearner:
             return self._heads(self._drawn(sample, n_draws), measured)
         nuisance, values = fitted
         sample = Sample(sections, self.terms, self.dtype, self.device, values)
-        beside = replace(self, spec=replace(self.spec, nuisance=True))
-        heads = beside._heads(beside._drawn(sample, n_draws), measured)
+        learner = replace(self, spec=replace(self.spec, nuisance=True))
+        heads = learner._heads(learner._drawn(sample, n_draws), measured)
         slope = sum(mix * float(member.state["nuisance_slope"][0]) for mix, member in zip(heads.mix, heads.members, strict=True))
         return replace(heads, nuisance=replace(nuisance, factor=slope * nuisance.factor))
 

@@ -205,7 +205,8 @@ class PeerAttentionClassifier(PanelClassifierMixin, AttentionOptions, PanelStack
               \Big( x_i \beta_c + \sum_h \sum_{j \in \text{pool}(i)} \alpha^h_{ij} v^h_{jc} \Big)
 
     The parameters and attributes are those of :class:`PeerAttentionRegressor`; the loss is the cross entropy, the own part is
-    logistic regression. With ``task="nowcast"`` the information of a peer is its class.
+    logistic regression, on characteristics and on curves of these. With ``task="nowcast"`` the information of a peer is its
+    class.
 
     Attributes
     ----------

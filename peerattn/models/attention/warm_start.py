@@ -58,13 +58,15 @@ class WarmStart:
         sections = model._training_sections(model._in_units(rows), panel)
         self.training = Training.of(sections, model._problem(True, False))
         self.sections = self.training.with_outcomes
-        # single precision: draws are compared to a twentieth of their spread
         values = None
-        problem = self.training.problem
         if any(member.spec.nuisance for member in model.members_):
-            fitted = fit_nuisance(curves_of(self.training), self.sections, problem.loss, problem.within)
-            values = fitted and fitted[1]
-        self.sample = Sample(self.sections, problem.terms, torch.float32, "cpu", values)
+            problem = self.training.problem
+            nuisance = fit_nuisance(curves_of(self.training), self.sections, problem.loss, problem.within)
+            if nuisance is not None:  # on other rows than those of the fit there may be none
+                values = nuisance.values
+        terms = model.stack_.with_heads().heads().terms
+        # single precision: draws are compared to a twentieth of their spread
+        self.sample = Sample(self.sections, terms, torch.float32, "cpu", values)
 
     @property
     def n_periods(self) -> int:

@@ -42,7 +42,7 @@ def heads_and_own(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> 
         # heads see codes: without this the level of an industry would pass for its peers
         own = [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, int(draws[2])))]
     if model.own == "curves" and model.kappa is not None:
-        own += [CURVES]
+        own.append(CURVES)
     if heads and problem.own and model.kappa is not None:
         own += controls_of_heads(model, problem)
     return own + heads
@@ -54,7 +54,9 @@ def controls_of_heads(model: BaseEstimator, problem: Problem) -> list[Candidate]
     What a firm attends to depends on its characteristics, so that heads without any peer of use can predict as a curve does. And
     own slopes trained beside heads are net of what periods share, which those of least squares are not.
     """
-    controls = [each for each in (CURVES, TREES) if model.own != "curves" or each is not CURVES]
+    controls = [TREES]
+    if model.own != "curves":  # there they are weighed
+        controls = [CURVES, TREES]
     if problem.loss is squared_error and problem.dated and model.attention == "self":
         controls.append(slopes_within())
     return [replace(each, weighed=False) for each in controls]

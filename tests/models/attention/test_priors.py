@@ -9,6 +9,7 @@ import peerattn
 from peerattn.datasets import simulate_panel
 from peerattn.exceptions import InputError, IsolateWarning
 from peerattn.models import Comovement, PeerAttentionClassifier, PeerAttentionRegressor, Prior, StackedPeerRegressor
+from peerattn.models.attention.warm_start import WarmStart
 
 pytestmark = pytest.mark.usefixtures("fewest_steps")  # what is found is beside the point
 
@@ -31,6 +32,13 @@ def test_soft_prior_of_an_industry_truth_is_learned_to_be_positive(panel):
     W = in_full.peer_network(panel.X).matrix("2000-03")
     industry = panel.X["industry"].xs(panel.X.index.levels[1][2], level="period").loc[W.index].to_numpy()
     assert W.to_numpy()[industry[:, None] != industry].max() == 0
+
+
+def test_refits_keep_to_the_relation_that_heads_gave_way_to(panel):
+    """In full industry peers take the place of heads: these are imposed, where the prior was added to the scores."""
+    model = PeerAttentionRegressor(prior="industry", codes=["industry"], **FAST).fit(panel.X, panel.y)
+    [relation] = WarmStart(model, panel.X, panel.y).sample.terms.priors
+    assert relation.only and not model.pair_terms_.priors[0].only
 
 
 def test_only_looks_to_the_same_code(panel):

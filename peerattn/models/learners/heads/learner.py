@@ -182,23 +182,22 @@ class HeadsLearner:
         clip = max(float(np.abs(section.peers.x).max(initial=CLIP)) for section in sections)
         # embeddings of the code would be constants of its levels
         spec = replace(self.spec, n_heads=1, null_peer=False, code_levels=(), n_priors=0, clip=clip)
-        one = replace(self, spec=spec, equal=True)
+        one = replace(self, spec=spec, equal=True, own_model=None)
         return [replace(one, terms=replace(self.terms, priors=tuple(priors))) for priors in related]
 
     def _trained(self, sections: Sequence[CrossSection], n_draws: int, measured: Sequence[CrossSection]) -> Heads:
         """Return heads of so many draws of seeds at most, whose contributions are ``measured`` on these cross-sections."""
-        fitted = None
+        nuisance = None
         if self.own_model is not None:
-            fitted = fit_nuisance(self.own_model, sections, self.loss, self.within)
-        if fitted is None:
+            nuisance = fit_nuisance(self.own_model, sections, self.loss, self.within)
+        if nuisance is None:
             sample = Sample(sections, self.terms, self.dtype, self.device)
             return self._heads(self._drawn(sample, n_draws), measured)
-        nuisance, values = fitted
-        sample = Sample(sections, self.terms, self.dtype, self.device, values)
+        sample = Sample(sections, self.terms, self.dtype, self.device, nuisance.values)
         learner = replace(self, spec=replace(self.spec, nuisance=True))
         heads = learner._heads(learner._drawn(sample, n_draws), measured)
         slope = sum(mix * float(member.state["nuisance_slope"][0]) for mix, member in zip(heads.mix, heads.members, strict=True))
-        return replace(heads, nuisance=replace(nuisance, factor=slope * nuisance.factor))
+        return replace(heads, nuisance=replace(nuisance.function, factor=slope * nuisance.function.factor))
 
     def _drawn(self, sample: Sample, most: int) -> list[list[PeerModule]]:
         """Return modules of several draws of seeds, by weight decay.
@@ -236,8 +235,7 @@ class HeadsLearner:
 
     def _predictor(self, sections: Sequence[CrossSection]) -> Predict:
         """Return the predictions of heads that are trained on cross-sections."""
-        heads = self._trained(sections, 1, measured=sections[-1:])
-        return replace(heads, nuisance=None).predict
+        return self._trained(sections, 1, measured=sections[-1:]).predict
 
     def _draw(self, sample: Sample) -> list["Seeds"]:
         """Return one draw of seeds of each weight decay, trained: those that are averaged, the best one first."""

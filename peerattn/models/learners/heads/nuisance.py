@@ -1,11 +1,11 @@
 """A nonlinear function of a firm's own characteristics, beside which heads are trained, so that they do not follow it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerattn.models.cross_section import CrossSection, section_numbers
+from peerattn.models.cross_section import CrossSection, Rows, section_numbers
 from peerattn.models.learners.heads.selection import ALL, LaterRows
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.losses import Loss
@@ -18,7 +18,7 @@ FitOwn = Callable[[Sequence[CrossSection]], Part | None]
 
 @dataclass(frozen=True)
 class Nuisance:
-    """What an own-firm model predicts beyond a line in the characteristics, times a factor (Robinson 1988)."""
+    """A nuisance function (Robinson 1988): what an own-firm model predicts beyond a line in x, times a factor."""
 
     model: Part
     line: np.ndarray  # (1 + p, K)
@@ -30,11 +30,19 @@ class Nuisance:
 
     def of(self, sections: Sequence[CrossSection]) -> np.ndarray:
         """Return the values of all focal rows, before the factor, (n, K)."""
-        return np.concatenate(self.model.predict(sections)) - _constant_and_x(sections) @ self.line
+        return np.concatenate(self.model.predict(sections)) - _constant_and_x(stacked_rows(sections)) @ self.line
 
 
-def fit_nuisance(fit: FitOwn, sections: Sequence[CrossSection], loss: Loss, within: bool) -> tuple[Nuisance, np.ndarray] | None:
-    """Return the nuisance function of all rows, and cross-fitted values of the rows that it is fitted to, (n, K).
+@dataclass(frozen=True)
+class CrossFitted:
+    """A nuisance function, and cross-fitted values of the rows that it was fitted to, (n, K)."""
+
+    function: Nuisance
+    values: np.ndarray
+
+
+def fit_nuisance(fit: FitOwn, sections: Sequence[CrossSection], loss: Loss, within: bool) -> CrossFitted | None:
+    """Return the nuisance function of all rows, and its cross-fitted values.
 
     Values are of models that were fitted to other periods (to other rows, where there are few periods), so that they do not hold
     a row's own error (Chernozhukov et al. 2018). Their factor is the slope of the outcome on them, shrunk by its standard error
@@ -57,18 +65,18 @@ def fit_nuisance(fit: FitOwn, sections: Sequence[CrossSection], loss: Loss, with
     if len(sections) < FOLDS:
         fold = rows.checksums() % FOLDS
     folds = by_section(fold, sections)
-    values = np.zeros_like(whole.of(sections))
+    own = np.concatenate([section.own_term for section in sections])
+    values = np.zeros_like(own)
     for held_out in range(FOLDS):
         rest = [s.take(np.flatnonzero(of != held_out), slice(None)) for s, of in zip(sections, folds, strict=True)]
         fitted = _fitted(fit, [section for section in rest if len(section.focal)])
         if fitted is None:
             return None
         values[fold == held_out] = fitted.of(sections)[fold == held_out]
-    own = np.concatenate([section.own_term for section in sections])
     factor = LaterRows(sections, own, loss, ALL * within).factor(values)
     if factor == 0:
         return None
-    return Nuisance(whole.model, whole.line, factor), factor * values
+    return CrossFitted(replace(whole, factor=factor), factor * values)
 
 
 def _fitted(fit: FitOwn, sections: Sequence[CrossSection]) -> Nuisance | None:
@@ -76,11 +84,11 @@ def _fitted(fit: FitOwn, sections: Sequence[CrossSection]) -> Nuisance | None:
     model = fit(sections)
     if model is None:
         return None
-    root = np.sqrt(stacked_rows(sections).loss_weights)[:, None]
-    line = np.linalg.lstsq(root * _constant_and_x(sections), root * np.concatenate(model.predict(sections)), rcond=None)[0]
+    rows = stacked_rows(sections)
+    root = np.sqrt(rows.loss_weights)[:, None]
+    line, *_ = np.linalg.lstsq(root * _constant_and_x(rows), root * np.concatenate(model.predict(sections)), rcond=None)
     return Nuisance(model, line)
 
 
-def _constant_and_x(sections: Sequence[CrossSection]) -> np.ndarray:
-    x = stacked_rows(sections).x
-    return np.column_stack([np.ones(len(x)), x])
+def _constant_and_x(rows: Rows) -> np.ndarray:
+    return np.column_stack([np.ones(len(rows)), rows.x])

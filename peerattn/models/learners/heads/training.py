@@ -237,8 +237,6 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
         if spec.own == "linear":
             own = module.inputs(batch.focal)
             found += [own, torch.ones_like(own[..., :1])]
-        if batch.nuisance is not None:
-            found.append(batch.nuisance)
         return torch.cat([*found, objective.residuals(batch) / objective.unit], dim=-1)[:, None]
 
     moments = _moments(columns, sample, objective, 1, sample.n_rows)[0]
@@ -250,9 +248,8 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
     n_values = module.value.numel()
     module.value.copy_(found[:n_values].view_as(module.value))
     if spec.own == "linear":
-        end = n_values + spec.n_inputs
-        module.own_slope.copy_(found[None, n_values:end])
-        module.intercept.copy_(found[end : end + 1])
+        module.own_slope.copy_(found[None, n_values:-1])
+        module.intercept.copy_(found[-1:])
     return module.rescale(objective.unit)
 
 

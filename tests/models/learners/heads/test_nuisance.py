@@ -53,20 +53,20 @@ def test_values_do_not_hold_the_own_error(n_periods):
     changed[1] = replace(sections[1], focal=replace(sections[1].focal, y=y))
     values = []
     for each in (sections, changed):
-        nuisance, found = fit_nuisance(curves, each, squared_error, True)
-        values.append(found.reshape(n_periods, N) / nuisance.factor)
+        nuisance = fit_nuisance(curves, each, squared_error, True)
+        values.append(nuisance.values.reshape(n_periods, N) / nuisance.function.factor)
     np.testing.assert_allclose(values[0][1][at], values[1][1][at], atol=1e-12)
     assert not np.allclose(values[0][2], values[1][2]), "values of other folds do depend on it"
 
 
 def test_it_has_no_line():
     sections = sections_of(lambda x: square(x) + 3 * x[:, 1])
-    nuisance, values = fit_nuisance(curves, sections, squared_error, True)
+    nuisance = fit_nuisance(curves, sections, squared_error, True)
     Z = np.column_stack([np.ones(N * T), stacked_rows(sections).x])
-    predicted = np.concatenate(nuisance.predict(sections))
+    predicted = np.concatenate(nuisance.function.predict(sections))
     np.testing.assert_allclose(Z.T @ predicted, 0, atol=1e-8)
     truth = square(stacked_rows(sections).x)
-    assert np.corrcoef(values[:, 0], truth)[0, 1] > 0.85 and 0.5 < nuisance.factor <= 1
+    assert np.corrcoef(nuisance.values[:, 0], truth)[0, 1] > 0.85 and 0.5 < nuisance.function.factor <= 1
 
 
 def test_none_where_there_is_nothing():

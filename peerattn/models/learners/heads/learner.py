@@ -219,6 +219,8 @@ class HeadsLearner:
             of_draws = [[networks[module] for module in chain(*of_draw)] for of_draw in zip(*kept, strict=True)]
             if number > 0:
                 agreement = reliability([np.mean(of_draw, axis=0) for of_draw in of_draws if of_draw])
+            elif any(seeds.combined for seeds in draws[0]):  # they have the same heads from the start
+                agreement = 0.0
             else:  # its seeds share batches, so that their mean may be no closer to that of others than each of them
                 agreement = mean_correlation(of_draws[0])
             # the correlation of a single pair of draws is too uncertain to end with
@@ -245,12 +247,13 @@ class HeadsLearner:
         found = []
         for decay in self.options.weight_decays:
             options = replace(self.options, weight_decays=(decay,))
-            seeds = train_seeds(self.spec, sample, objective, options, torch.Generator("cpu").manual_seed(self.seed))
+            trained = train_seeds(self.spec, sample, objective, options, torch.Generator("cpu").manual_seed(self.seed))
+            seeds = trained.seeds
             # what is fitted predicts in float64, and on the CPU, wherever and in whatever precision it was trained
             modules = [seeds.seed(number).rescale(objective.unit).double().cpu() for number in range(seeds.spec.n_seeds)]
             for module in modules:
                 average_unseen_codes(module, sample.sections)
-            found.append(Seeds(modules, partial(loss_reductions, seeds, sample, objective)))
+            found.append(Seeds(modules, partial(loss_reductions, seeds, sample, objective), trained.combined))
         return found
 
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
@@ -264,10 +267,14 @@ class HeadsLearner:
 
 @dataclass(frozen=True)
 class Seeds:
-    """Trained seeds of one draw and weight decay, and what gives the fall of the log training loss of each, (n_seeds,)."""
+    """Trained seeds of one draw and weight decay, and what gives the fall of the log training loss of each, (n_seeds,).
+
+    ``combined``: whether they were trained from starts of the same heads.
+    """
 
     modules: list[PeerModule]
     reductions: Callable[[], torch.Tensor] = partial(torch.zeros, 1)
+    combined: bool = False
 
     @cached_property
     def loss_reductions(self) -> torch.Tensor:

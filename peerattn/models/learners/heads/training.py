@@ -112,10 +112,18 @@ def make_objective(sample: Sample, loss: Loss, spec: PeerSpec) -> Objective:
     return Objective(loss, common, unit)
 
 
+@dataclass(frozen=True)
+class Trained:
+    """Seeds that find most, the best one first; ``combined``: whether their starts were of the same heads."""
+
+    seeds: PeerModule
+    combined: bool
+
+
 def train_seeds(
     spec: PeerSpec, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator
-) -> PeerModule:
-    """Train seeds from random starts and return those that find most, the best one first.
+) -> Trained:
+    """Train seeds from random starts and return those that find most.
 
     Where nearly all are stuck, as with several networks, of which each finds one at most, there is a second cycle whose starts
     are combined of the heads of all seeds. The last steps are without weight decay.
@@ -125,7 +133,8 @@ def train_seeds(
     seeds = seeds.to(sample.device)
     _cycle(seeds, sample, objective, options, generator)
     kept = in_window(loss_reductions(seeds, sample, objective), options.window)
-    if len(kept) < FEW * options.n_seeds:
+    combined = len(kept) < FEW * options.n_seeds
+    if combined:
         seeds = combine_heads(seeds, head_products(seeds, sample, objective), options.n_combined)
         _cycle(seeds, sample, objective, options, generator)
         kept = in_window(loss_reductions(seeds, sample, objective), options.window)
@@ -134,7 +143,7 @@ def train_seeds(
     steps = math.ceil(options.max_steps / 4)
     last = replace(options, max_steps=steps, learning_rate=options.learning_rate / 2, weight_decays=(0.0,))
     _cycle(seeds, sample, objective, last, generator)
-    return seeds
+    return Trained(seeds, combined)
 
 
 def _cycle(seeds: PeerModule, sample: Sample, objective: Objective, options: TrainingOptions, generator: torch.Generator) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from peerattn import PeerAttentionRegressor, simulate_panel
-from peerattn.models.learners.heads import learner
+from peerattn.models.learners.heads import learner, training
 from peerattn.models.learners.heads.learner import HeadsLearner, Seeds, modules_in_window, reliability
 from peerattn.models.learners.heads.selection import Selection
 
@@ -98,6 +98,18 @@ def test_draws_end_where_their_networks_agree(draws, monkeypatch, of_seeds, of_d
 
 
 @pytest.mark.usefixtures("heads_in_full")
+def test_seeds_of_combined_heads_do_not_vouch_for_each_other(draws, monkeypatch):
+    """Their starts are of the same heads, so that they agree where all of them lack a network."""
+    monkeypatch.setattr(learner, "mean_correlation", lambda networks: 0.9)
+    monkeypatch.setattr(learner, "reliability", lambda networks: 0.9)
+    monkeypatch.setattr(training, "FEW", 2)
+    monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, max_draws=4))
+    panel = simulate_panel(20, 24, 3, random_state=0)
+    PeerAttentionRegressor(kappa=None, random_state=0).fit(panel.X, panel.y)
+    assert len(draws) == 3
+
+
+@pytest.mark.usefixtures("heads_in_full")
 @pytest.mark.parametrize("fits", [(0,), (1,), (0, 1)])
 def test_weight_decays_that_are_averaged_count_alike(monkeypatch, fits):
     """The mean over weight decays of the mean of their seeds, however many of these are in the window."""
@@ -108,11 +120,11 @@ def test_weight_decays_that_are_averaged_count_alike(monkeypatch, fits):
     plain = learner.train_seeds
 
     def noted(spec, sample, objective, options, generator):
-        seeds = plain(spec, sample, objective, options, generator)
+        found = plain(spec, sample, objective, options, generator)
         if not trained:  # of the first weight decay one seed is in the window
-            seeds = learner.PeerModule.together([seeds.seed(0)])
-        trained.append((options.n_seeds, *options.weight_decays, seeds.spec.n_seeds))
-        return seeds
+            found = replace(found, seeds=learner.PeerModule.together([found.seeds.seed(0)]))
+        trained.append((options.n_seeds, *options.weight_decays, found.seeds.spec.n_seeds))
+        return found
 
     monkeypatch.setattr(learner, "train_seeds", noted)
     panel = simulate_panel(20, 24, 3, random_state=0)

@@ -334,7 +334,8 @@ def test_a_second_cycle_starts_where_nearly_all_seeds_are_stuck_and_the_last_has
     monkeypatch.setattr(training, "in_window", lambda fall, window: list(range(min(n_within, len(fall)))))
     monkeypatch.setattr(training, "_cycle", counted)
     options = TrainingOptions(max_steps=6, weight_decays=(0.3,))
-    seeds = train_seeds(spec, sample, make_objective(sample, squared_error, spec), options, torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    seeds = train_seeds(spec, sample, make_objective(sample, squared_error, spec), options, generator).seeds
     second = [(4, 6, (0.3,))] if n_within < 3 else []
     assert cycles == [(12, 6, (0.3,)), *second, (n_within, 2, (0.0,))]
     assert seeds.spec.n_seeds == n_within

@@ -117,7 +117,7 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         regression on a curve of each characteristic and on products of two, weighed in the same way. "none": the mean outcome of
         training (of classes, equal odds). An estimator receives characteristics, missing-indicators and one column for each level
         of a code, and needs ``kappa``. With curves, and with an estimator, heads are trained beside cross-fitted curves, so that
-        they do not follow a function of the firm itself. With ``kappa=None`` there are no curves.
+        they do not follow a function of the firm itself.
     n_layers : int, default 1
         With 2 a head is a chain i ← j ← k of two layers with scores of their own: it adds what peers have and what their peers
         have, :math:`A X v_1 + A B X v_2`. In a nowcast the characteristics of peers' peers are used in the scores.
@@ -136,10 +136,10 @@ class PeerAttentionRegressor(AttentionRegressorMixin, AttentionOptions, PanelSta
         outcome; a number between 0 and 1 is the quantile of a pinball loss.
     kappa : float or None, default 1.0
         Twice this many standard errors are what the score of the heads must exceed. None: the heads are used in full, with the
-        weight (up to one) that predicts later periods best, and no test. With codes or a ``prior`` they give way to equal weights
-        on the firms of one level, or on those that the prior relates, whose values are of least squares, unless they predict
-        held-out periods clearly, or these reject the equal weights (squared error, one layer). In a forecast what they add to a
-        period's mean has a weight of its own.
+        weight (up to one) that predicts later periods best, and no test, as are codes and curves of the own part. With codes or a
+        ``prior`` they give way to equal weights on the firms of one level, or on those that the prior relates, with values by
+        least squares, unless they predict held-out periods clearly, or these reject the equal weights (squared error, one layer).
+        In a forecast what they add to a period's mean has a weight of its own.
     purge : int, default 0
         Periods before each held-out block that are not learned from. With outcomes over h periods, h − 1.
     firm, period : str, default "firm", "period"

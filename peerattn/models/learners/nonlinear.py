@@ -67,7 +67,7 @@ def fit_curves(training: Training) -> "Curves | Estimated | None":
     weight = rows.loss_weights
     if not rows.x.shape[1]:
         return None
-    shape = _flat_curves(rows.x)
+    shape = _flat_curves(rows.x, None if (weight == 1).all() else weight)
     if training.problem.loss is cross_entropy:
         return fit_estimator(training, LogisticRegression(max_iter=1000), curves=shape)
     Z = shape.columns(rows.x)
@@ -77,14 +77,25 @@ def fit_curves(training: Training) -> "Curves | Estimated | None":
     return replace(shape, slope=slope, intercept=level - float(center @ slope))
 
 
-def _flat_curves(x: np.ndarray) -> Curves:
+def _flat_curves(x: np.ndarray, weight: np.ndarray | None) -> Curves:
     """Return curves with their knots, and without slopes."""
     p = x.shape[1]
     # columns grow with the square of p
     products = p * (p - 1) // 2 + p * KNOTS <= MOST_COLUMNS
     quantiles = np.linspace(0, 1, KNOTS) * 0.98 + 0.01
-    knots = [np.unique(np.quantile(column, quantiles)) for column in x.T]
-    return Curves(knots, *centre_and_spread(_bounded(x, knots)), products, np.zeros(0), 0.0)
+    knots = [np.unique(weighted_quantiles(column, quantiles, weight)) for column in x.T]
+    return Curves(knots, *centre_and_spread(_bounded(x, knots), weight=weight), products, np.zeros(0), 0.0)
+
+
+def weighted_quantiles(x: np.ndarray, at: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return quantiles of values (n,), linear between observations; a weight of 2 equals the value twice."""
+    if weight is None:
+        return np.quantile(x, at)
+    order = x.argsort()
+    up_to = weight[order].cumsum()
+    place = at * (up_to[-1] - 1)
+    below, above = (x[order[np.searchsorted(up_to, np.floor(place) + k, side="right").clip(max=len(x) - 1)]] for k in (0, 1))
+    return below + (place - np.floor(place)) * (above - below)
 
 
 def _bounded(x: np.ndarray, knots: Sequence[np.ndarray]) -> np.ndarray:

@@ -19,6 +19,7 @@ from peerattn.models.learners.heads.heads import Heads, OwnSlopes
 from peerattn.models.learners.heads.learner import HeadsLearner
 from peerattn.models.learners.heads.nuisance import FitOwn
 from peerattn.models.learners.heads.peer_module import PeerSpec
+from peerattn.models.learners.heads.selection import InFull, selected, split
 from peerattn.models.learners.history import fit_autoregression, fit_effect, fit_trees_with_past, fit_trend
 from peerattn.models.learners.losses import squared_error
 from peerattn.models.learners.protocol import Added, Learner, fit_added
@@ -41,8 +42,9 @@ def heads_and_own(model: BaseEstimator, problem: Problem, draws: np.ndarray) -> 
     elif model.own != "none" and problem.code_levels:
         # heads see codes: without this the level of an industry would pass for its peers
         own = [Candidate(OWN_CODES, NONLINEAR, partial(_fit_own_codes, model, int(draws[2])))]
-    if model.own == "curves" and model.kappa is not None:
-        own.append(CURVES)
+    if model.own == "curves":
+        in_full = Candidate("curves", NONLINEAR, partial(_fit_curves_in_full, model, int(draws[2])))
+        own.append(in_full if model.kappa is None else CURVES)
     if heads and problem.own and model.kappa is not None:
         own += controls_of_heads(model, problem)
     return own + heads
@@ -86,10 +88,22 @@ def all_candidates(model: BaseEstimator, problem: Problem, draws: np.ndarray) ->
     return found + heads_candidates(model, int(draws[1]))
 
 
-def _fit_own_codes(model: BaseEstimator, seed: int, training: Training, _: Any) -> OwnSlopes:
+def _fit_own_codes(model: BaseEstimator, seed: int, training: Training, _: Any) -> InFull:
     """Fit the model of attention without heads: slopes on own characteristics and on vectors of own codes."""
     learner = _heads_learner(_spec(model), model, seed, training).without_heads()
-    return OwnSlopes(learner.fit(training.with_outcomes).heads_)
+    fitted = learner.fit(training.with_outcomes).heads_
+    return InFull(OwnSlopes(fitted), fitted.size, fitted.mean_factor)
+
+
+def _fit_curves_in_full(model: BaseEstimator, seed: int, training: Training, _: Any) -> InFull | None:
+    """Fit curves, whose factor held-out periods give beside own codes; not to rows that are too few to hold some out."""
+    problem = training.problem
+    fitted = nonlinear.fit_curves(training)
+    if fitted is None or not split(training.with_outcomes, problem.purge)[0]:
+        return None
+    *codes, curves = _heads_learner(_spec(model), model, seed, training).own_models()
+    chosen = selected([curves], [], training.with_outcomes, problem.loss, problem.purge, codes, problem.within)
+    return InFull(fitted, chosen.size, chosen.mean_factor)
 
 
 def _fit_heads(spec: PeerSpec, model: BaseEstimator, seed: int, training: Training, _: Any) -> Heads:
@@ -101,7 +115,7 @@ def _heads_learner(spec: PeerSpec, model: BaseEstimator, seed: int, training: Tr
     problem = training.problem
     options: dict[str, Any] = {"shrinks": model.kappa is None, "averages": training.final, "purge": problem.purge}
     options["within"] = problem.within
-    if model.kappa is not None and model.own not in ("linear", "none"):
+    if model.own == "curves" or (model.kappa is not None and model.own not in ("linear", "none")):
         options["own_model"] = curves_of(training)
     return HeadsLearner(spec, problem.terms, problem.loss, seed, problem.dtype, problem.device, **options)
 

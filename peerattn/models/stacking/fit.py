@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 
 from peerattn.models.cross_section import CrossSection
 from peerattn.models.learners.common import CodeShocks, PeriodMean
-from peerattn.models.learners.heads.heads import Heads, OwnSlopes, shares
+from peerattn.models.learners.heads.heads import Heads, shares
+from peerattn.models.learners.heads.selection import InFull
 from peerattn.models.learners.losses import loss_of, squared_error
 from peerattn.models.learners.priors import NO_TERMS
 from peerattn.models.learners.protocol import OfRows, Part, PeerPart
@@ -239,7 +240,7 @@ def _stages_in_full(candidates: Sequence[Candidate], fitted: Parts, within: bool
         if part is None:
             continue
         weights = {Column(each.name): 1.0}
-        if isinstance(part, Heads | OwnSlopes):
+        if isinstance(part, Heads | InFull):
             weights = {Column(each.name): part.size}
             if within:
                 weights = {

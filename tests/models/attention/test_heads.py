@@ -28,7 +28,7 @@ def panel():
 @pytest.fixture
 def pair(panel, plant):
     """Two starts of two heads each, which enter by .2 and .6."""
-    return plant(PeerAttentionRegressor(n_heads=1, **QUICK).fit(panel.X, panel.y), 0.2, 0.6, n_heads=2)
+    return plant(PeerAttentionRegressor(n_heads=1, own="linear", **QUICK).fit(panel.X, panel.y), 0.2, 0.6, n_heads=2)
 
 
 def test_codes_start_with_firms_looking_to_their_own():

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("fewest_steps", "heads_in_full")
 def stacked(plant):
     """Two starts of two heads of three layers, which enter by .3 and .5."""
     panel = simulate_panel(12, 5, 3, random_state=0)
-    model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    model = PeerAttentionRegressor(n_heads=1, own="linear", kappa=None, random_state=0).fit(panel.X, panel.y)
     return plant(model, 0.3, 0.5, n_layers=3, n_heads=2).set_params(n_layers=3), panel
 
 
@@ -135,7 +135,7 @@ def test_of_one_kept_layer_the_earlier_ones_are_empty_and_pass_everything_on():
     np.testing.assert_allclose(through.matrix("2000-03"), last.matrix("2000-03"))
 
 
-STACKED = {"n_heads": 1, "kappa": None, "random_state": 0}
+STACKED = {"n_heads": 1, "own": "linear", "kappa": None, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ def test_a_frequency_weight_is_the_row_repeated_in_every_layer(n_layers, plant):
     rng = np.random.default_rng(0)
     X, weight = rng.normal(size=(40, 3)), rng.integers(1, 4, 40)
     y, new = X[:, 0] + X[:, 1] ** 2, rng.normal(size=(5, 3))
-    options = STACKED | {"n_layers": n_layers}
+    options = STACKED | {"own": "curves", "n_layers": n_layers}
     weighted = PeerAttentionRegressor(**options).fit(X, y, sample_weight=weight)
     repeated = PeerAttentionRegressor(**options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     for model in (weighted, repeated):

@@ -71,11 +71,52 @@ def test_a_class_that_is_met_late(fewest_steps):
 
 
 def test_without_the_controls_it_would_be(trained):
-    """Heads in full follow the curve; with own="none" there is nothing of the firm itself beside heads, and no control."""
+    """Heads in full follow the curve beside a line; with own="none" nothing of the firm itself is beside heads, and no control."""
     X, y = own_panel(SHAPES["square"])
-    assert PeerAttentionRegressor(kappa=None, random_state=0).fit(X, y).evidence_.loc["peers", "factor"] > 0.5
+    assert PeerAttentionRegressor(own="linear", kappa=None, random_state=0).fit(X, y).evidence_.loc["peers", "factor"] > 0.5
     alone = PeerAttentionRegressor(own="none", random_state=0).fit(X, y)
     assert "beyond" not in alone.evidence_.loc["peers", "reason"]
+
+
+@pytest.mark.parametrize("task", ["forecast", "nowcast"])
+def test_heads_in_full_do_not_follow_a_curve(trained, task):
+    """Their own part has curves, by what these predict of held-out periods."""
+    X, y = own_panel(SHAPES["square"])
+    model = PeerAttentionRegressor(task=task, kappa=None, random_state=0).fit(X, y)
+    assert model.evidence_.loc["nonlinear", "factor"] > 0.9 and model.evidence_.loc["peers", "factor"] < 0.1
+    observed = {"outcomes": y} if task == "nowcast" else {}
+    own = PeerAttentionRegressor(task=task, kappa=None, n_heads=0, random_state=0).fit(X, y).predict(X, **observed)
+    assert np.mean((y - own) ** 2) < 0.6 * np.mean((y - LinearRegression().fit(X, y).predict(X)) ** 2)
+    if model.evidence_.loc["peers", "factor"] == 0:
+        np.testing.assert_allclose(model.predict(X, **observed), own, atol=1e-12)
+
+
+def test_heads_in_full_beside_a_curve_have_the_network(train_heads):
+    train_heads(8, 300)
+    panel = simulate_panel(40, 24, 3, signal_share=0.9, random_state=0)
+    curve = panel.X.iloc[:, 0] ** 2
+    y = panel.y + panel.y.std() * curve / curve.std()
+    found = {}
+    for own in ("linear", "curves"):
+        model = PeerAttentionRegressor(own=own, kappa=None, random_state=0).fit(panel.X, y)
+        found[own] = network_correlation(model.peer_network(panel.X), panel.network)
+    assert found["curves"] > 0.9 > found["linear"]
+
+
+def test_industry_peers_in_place_of_heads_are_beside_the_curve(trained):
+    """Equal weights within a code, whose values and slopes, that of the curve among them, are least squares."""
+    rng = np.random.default_rng(0)
+    index = pd.MultiIndex.from_product([range(40), range(12)], names=["firm", "period"])
+    X = pd.DataFrame({"x": rng.normal(size=480), "industry": (np.arange(480) // 12 % 8).astype(str)}, index)
+    mean = X.groupby(["period", "industry"])["x"].transform("sum").sub(X["x"]) / 4
+    y = X["x"] ** 2 + 2 * mean + 0.3 * rng.normal(size=480)
+    errors = {}
+    for own in ("linear", "curves"):
+        model = PeerAttentionRegressor(own=own, codes=["industry"], kappa=None, random_state=0).fit(X, y)
+        heads = model.stack_.fitted["heads"]
+        assert len(heads.members) == 1 and heads.size == 1.0  # those of the industry
+        errors[own] = np.mean((y - model.predict(X)) ** 2)
+    assert errors["curves"] < 0.3 * errors["linear"]
 
 
 def test_peers_beside_a_curve_are_found(train_heads):

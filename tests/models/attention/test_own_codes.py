@@ -35,8 +35,8 @@ def test_levels_of_industries_are_no_peers(task, train_heads):
 
 def test_in_full_what_heads_add_is_beyond_own_codes():
     X, y = industries(0)
-    model = PeerAttentionRegressor(kappa=None, random_state=0).fit(X, y)
-    without = PeerAttentionRegressor(kappa=None, n_heads=0, random_state=0).fit(X, y)
+    model = PeerAttentionRegressor(own="linear", kappa=None, random_state=0).fit(X, y)
+    without = PeerAttentionRegressor(own="linear", kappa=None, n_heads=0, random_state=0).fit(X, y)
     steps = model.predict_steps(X)
     before_peers = steps["firm history"].to_numpy()
     linear = steps["own characteristics (linear)"].to_numpy()
@@ -67,5 +67,5 @@ def test_without_codes_and_without_an_own_part_there_are_none():
 def test_classes_have_own_codes_too():
     X, y = industries(0)
     model = PeerAttentionClassifier(kappa=None, random_state=0).fit(X, (y > 0).astype(int))
-    assert {"own codes", "heads"} == set(model.stack_.fitted)
+    assert {"own codes", "curves", "heads"} == set(model.stack_.fitted)
     assert model.score(X, (y > 0).astype(int)) > 0.6

@@ -29,7 +29,7 @@ def frozen(plant):
 
 def test_no_peers_is_ordinary_least_squares(panel):
     X = panel.X.drop(columns="industry")
-    model = PeerAttentionRegressor(n_heads=0, kappa=None, random_state=0).fit(X, panel.y)
+    model = PeerAttentionRegressor(n_heads=0, own="linear", kappa=None, random_state=0).fit(X, panel.y)
     expected = LinearRegression().fit(X, panel.y).predict(X)
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-10)
     assert len(model.peer_network(X).isolates) == len(X)

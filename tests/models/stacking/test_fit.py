@@ -287,7 +287,7 @@ def test_a_firm_without_a_past_gets_the_stack_that_was_weighed_without_history()
 
 def test_without_a_kappa_heads_are_used_in_full_and_untested():
     panel = simulate_panel(15, 6, 2, random_state=0)
-    model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    model = PeerAttentionRegressor(n_heads=1, own="linear", kappa=None, random_state=0).fit(panel.X, panel.y)
     assert set(model.stack_.fitted) == {"heads"}
     assert not model.evidence_["tested"].any() and len(model.explain_gain()) == 0
     heads = model.stack_.fitted["heads"]

@@ -17,7 +17,7 @@ def test_two_halves_of_the_seeds_of_heads_in_full_are_compared(monkeypatch):
     """By hand, from the modules of the seeds, over the last three training periods."""
     monkeypatch.setattr(learner, "DEFAULT", replace(learner.DEFAULT, window=0.0))
     panel = simulate_panel(12, 10, 2, random_state=0)
-    model = PeerAttentionRegressor(n_heads=1, kappa=None, random_state=0).fit(panel.X, panel.y)
+    model = PeerAttentionRegressor(n_heads=1, own="linear", kappa=None, random_state=0).fit(panel.X, panel.y)
     (row,) = model.stability_.itertuples(index=False)
     assert (row.part, row.comparison) == ("heads", "seeds")
     networks = []

@@ -165,16 +165,6 @@ class OwnSlopes:
 
     fitted: Heads
 
-    @property
-    def size(self) -> float:
-        """The weight of what is added to the linear part, where it is used in full."""
-        return self.fitted.size
-
-    @property
-    def mean_factor(self) -> float:
-        """The factor of that weight for the mean of a period."""
-        return self.fitted.mean_factor
-
     @torch.no_grad()
     def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
         """Return the prediction of every focal row of each cross-section, (n_focal, K), in training units."""

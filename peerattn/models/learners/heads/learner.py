@@ -15,7 +15,7 @@ from peerattn.models.learners.batches import Sample
 from peerattn.models.learners.heads.heads import Heads, Member, average_unseen_codes, contribution_spreads
 from peerattn.models.learners.heads.nuisance import FitOwn, fit_nuisance
 from peerattn.models.learners.heads.peer_module import PeerModule, PeerSpec
-from peerattn.models.learners.heads.selection import Predict, Selection, selected
+from peerattn.models.learners.heads.selection import Fit, Predict, Selection, selected
 from peerattn.models.learners.heads.training import (
     DEFAULT,
     TrainingOptions,
@@ -146,9 +146,7 @@ class HeadsLearner:
             fallbacks = learner._fallbacks(sections)
             of_fits = [each._predictor for each in tried]
             of_fallbacks = [each._predictor for each in fallbacks]
-            own = None
-            if self.spec.n_heads and self.spec.code_levels and self.spec.own == "linear":
-                own = learner.without_heads()._predictor
+            own = learner.own_models() if self.spec.n_heads else []
             chosen = selected(of_fits, of_fallbacks, sections, self.loss, self.purge, own, self.within)
             learner = learner._with(tuple(options.weight_decays[k] for k in chosen.fits))
             if chosen.fallback is not None:
@@ -159,6 +157,15 @@ class HeadsLearner:
         heads = learner._trained(sections, n_draws, measured=sections)
         self.heads_ = replace(heads, size=chosen.size, mean_factor=chosen.mean_factor)
         return self
+
+    def own_models(self) -> list[Fit]:
+        """Return what is fitted to the firm itself beside least squares: slopes on codes, and the nonlinear own-firm model."""
+        own = list[Fit]()
+        if self.spec.code_levels and self.spec.own == "linear":
+            own.append(self.without_heads()._predictor)
+        if self.own_model is not None:
+            own.append(self._own_predictor)
+        return own
 
     def without_heads(self) -> Self:
         """Return the learner of own slopes alone, on characteristics and code vectors: what heads are compared with."""
@@ -182,7 +189,7 @@ class HeadsLearner:
         clip = max(float(np.abs(section.peers.x).max(initial=CLIP)) for section in sections)
         # embeddings of the code would be constants of its levels
         spec = replace(self.spec, n_heads=1, null_peer=False, code_levels=(), n_priors=0, clip=clip)
-        one = replace(self, spec=spec, equal=True, own_model=None)
+        one = replace(self, spec=spec, equal=True)
         return [replace(one, terms=replace(self.terms, priors=tuple(priors))) for priors in related]
 
     def _trained(self, sections: Sequence[CrossSection], n_draws: int, measured: Sequence[CrossSection]) -> Heads:
@@ -238,6 +245,14 @@ class HeadsLearner:
     def _predictor(self, sections: Sequence[CrossSection]) -> Predict:
         """Return the predictions of heads that are trained on cross-sections."""
         return self._trained(sections, 1, measured=sections[-1:]).predict
+
+    def _own_predictor(self, sections: Sequence[CrossSection]) -> Predict:
+        """Return the predictions of the nonlinear own-firm model; of least squares where it cannot be fitted."""
+        assert self.own_model is not None
+        fitted = self.own_model(sections)
+        if fitted is None:
+            return lambda later: [section.own_term for section in later]
+        return fitted.predict
 
     def _draw(self, sample: Sample) -> list["Seeds"]:
         """Return one draw of seeds of each weight decay, trained: those that are averaged, the best one first."""

@@ -56,7 +56,7 @@ def fit_nuisance(fit: FitOwn, sections: Sequence[CrossSection], loss: Loss, with
     Robinson (1988), Root-N-consistent semiparametric regression, Econometrica 56.
     """
     rows = stacked_rows(sections)
-    if len(rows) < FEW_ROWS:
+    if rows.loss_weights.sum() < FEW_ROWS:
         return None
     whole = _fitted(fit, sections)
     if whole is None:

@@ -14,6 +14,7 @@ from peerattn.models.cross_section import CrossSection, Rows, group_sums, known_
 from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
+from peerattn.models.learners.protocol import Part
 from peerattn.models.learners.training import FEW_ROWS
 from peerattn.models.learners.variance_components import common_variance, net_of_common, t_threshold, variance_of_sum
 
@@ -33,6 +34,19 @@ class Selection:
     fallback: int | None = None
     size: float = 1.0
     mean_factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class InFull:
+    """A model of the firm itself that is used in full: the factor of what it adds, and that of its period's mean."""
+
+    model: Part
+    size: float
+    mean_factor: float
+
+    def predict(self, sections: Sequence[CrossSection]) -> list[np.ndarray]:
+        """Return the prediction of every focal row of each cross-section, (n_focal, K), before the factors."""
+        return self.model.predict(sections)
 
 
 @dataclass(frozen=True)
@@ -152,14 +166,14 @@ def selected(
     sections: Sequence[CrossSection],
     loss: Loss,
     purge: int = 0,
-    own: Fit | None = None,
+    own: Sequence[Fit] = (),
     within: bool = False,
 ) -> Selection:
     r"""Return which fits have the least held-out loss, and the factors that what their heads add is multiplied by.
 
-    Each learns from the first two thirds of the rows and predicts the later periods, as does the ``own`` part that heads are
-    added to (by default least squares); that is shrunk by the same equation. With :math:`D_i` what heads add to the own part and
-    :math:`e_i` what it leaves, the factor is
+    Each learns from the first two thirds of the rows and predicts the later periods, as do the ``own`` models of the firm itself
+    that heads are added to, beside least squares; what each of them adds is shrunk by the same equation. With :math:`D_i` what
+    heads add to the own part and :math:`e_i` what it leaves, the factor is
 
     .. math:: c = \min\Big(1, \frac{\sum D_i e_i}{\sum D_i^2}\Big) \Big(1 - \frac{1}{t^2}\Big)_+ ,
 
@@ -187,9 +201,10 @@ def selected(
         common = ALL
     elif loss is squared_error:
         common = common_variance(residuals(learned))
-    rows = LaterRows(later, np.concatenate([section.own_term for section in later]), loss, common)
-    if own is not None:
-        rows = rows.with_own(rows.shrunk(np.concatenate(own(learned)(later)) - rows.own, within))
+    line = np.concatenate([section.own_term for section in later])
+    rows = LaterRows(later, line, loss, common)
+    for model in own:
+        rows = rows.with_own(rows.shrunk(np.concatenate(model(learned)(later)) - line, within))
     of_fits = [np.concatenate(fit(learned)(later)) - rows.own for fit in fits]
     of_fallbacks = [np.concatenate(fit(learned)(later)) - rows.own for fit in fallbacks]
     averaged = _as_good_as_the_best(of_fits, rows)
@@ -221,7 +236,7 @@ def split(sections: Sequence[CrossSection], purge: int = 0) -> tuple[list[CrossS
 
     The last ``purge`` before the later ones are not learned from, nor rows whose outcomes are not known by then.
     """
-    n_rows = np.array([len(section.focal) for section in sections])
+    n_rows = np.array([section.focal.loss_weights.sum() for section in sections])
     if n_rows.sum() < FEW_ROWS:
         return [], []
     if len(sections) == 1:

@@ -230,7 +230,7 @@ def explained_squares(products: Tensor, chosen: Sequence[int]) -> Tensor:
 
 @torch.no_grad()
 def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerModule:
-    """Return one head whose scores are zero; its values, own slopes and constant have the least squared error, exactly."""
+    """Return one head whose scores are zero; its values and all slopes have the least squared error, exactly."""
     with torch.device("cpu"):
         module = PeerModule(spec, dtype=sample.dtype)
     module = module.to(sample.device)
@@ -243,6 +243,8 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
         if spec.values == "outcomes":
             values = batch.peers.outcomes
         found = [module.mean(of_focal, of_peers, values, batch.blocked, batch.pairs)[:, 0]]
+        if batch.nuisance is not None:
+            found.append(batch.nuisance / objective.unit)
         if spec.own == "linear":
             own = module.inputs(batch.focal)
             found += [own, torch.ones_like(own[..., :1])]
@@ -256,6 +258,9 @@ def equal_weights(spec: PeerSpec, sample: Sample, objective: Objective) -> PeerM
     found = (inverse @ (moments[:-1, -1:] / size) / size).to(sample.dtype)
     n_values = module.value.numel()
     module.value.copy_(found[:n_values].view_as(module.value))
+    if spec.nuisance:
+        module.nuisance_slope.copy_(found[n_values])
+        n_values += 1
     if spec.own == "linear":
         module.own_slope.copy_(found[None, n_values:-1])
         module.intercept.copy_(found[-1:])

@@ -217,12 +217,12 @@ def test_heads_are_compared_with_the_own_part():
     every = after_others(later)
     outcome = np.concatenate([section.focal.y for section in later])[:, None]
     assert selected([fit(outcome)], [], every, squared_error).size > 0.9
-    assert selected([fit(0.9 * outcome)], [], every, squared_error, own=fit(0.9 * outcome)).size < 1e-9
+    assert selected([fit(0.9 * outcome)], [], every, squared_error, own=[fit(0.9 * outcome)]).size < 1e-9
     # of heads that know the rest it is the weight beside the own part
     rest = np.random.default_rng(0).normal(size=outcome.shape)
     ys = np.split(outcome + rest, 12)
     every[24:] = [replace(s, focal=replace(s.focal, y=y[:, 0])) for s, y in zip(every[24:], ys, strict=True)]
-    assert selected([fit(outcome + rest)], [], every, squared_error, own=fit(outcome)).size > 0.9
+    assert selected([fit(outcome + rest)], [], every, squared_error, own=[fit(outcome)]).size > 0.9
 
 
 def test_what_predicts_nothing_has_no_weight_by_other_losses_either():

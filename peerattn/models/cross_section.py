@@ -298,6 +298,13 @@ def known_before(sections: Sequence[CrossSection], start: int, purge: int) -> li
     return [each for each in known if len(each.focal)]
 
 
+def count_rows(sections: Sequence[CrossSection]) -> float:
+    """Return the number of focal rows; a frequency weight on arrays counts as so many."""
+    if sections[0].period is None:
+        return float(sum(section.focal.loss_weights.sum() for section in sections))
+    return float(sum(len(section.focal) for section in sections))
+
+
 def section_numbers(sections: Sequence[CrossSection]) -> np.ndarray:
     """Return for each focal row of the sections, one after another, the number of its section."""
     return np.repeat(np.arange(len(sections)), [len(section.focal) for section in sections])

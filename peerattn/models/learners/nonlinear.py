@@ -93,7 +93,7 @@ def weighted_quantiles(x: np.ndarray, at: np.ndarray, weight: np.ndarray | None)
         return np.quantile(x, at)
     order = x.argsort()
     up_to = weight[order].cumsum()
-    place = at * (up_to[-1] - 1)
+    place = at * max(up_to[-1] - 1, 0)
     below, above = (x[order[np.searchsorted(up_to, np.floor(place) + k, side="right").clip(max=len(x) - 1)]] for k in (0, 1))
     return below + (place - np.floor(place)) * (above - below)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerattn.models.cross_section import CrossSection, known_before
+from peerattn.models.cross_section import CrossSection, count_rows, known_before
 from peerattn.models.learners.training import FEW_ROWS
 
 SHARES = (2 / 3, 5 / 6)  # of the known outcomes come before an origin: what is tested resembles the final fit
@@ -25,13 +25,6 @@ def outcomes_of(sections: Sequence[CrossSection]) -> tuple[np.ndarray, np.ndarra
     """Return the outcomes of the focal rows of all cross-sections and their weights in the loss, one after another."""
     rows = [section.focal for section in sections]
     return np.concatenate([r.y for r in rows]), np.concatenate([r.loss_weights for r in rows])
-
-
-def count_rows(sections: Sequence[CrossSection]) -> float:
-    """Return the number of focal rows; a frequency weight on arrays counts as so many."""
-    if sections[0].period is None:
-        return float(sum(section.focal.loss_weights.sum() for section in sections))
-    return float(sum(len(section.focal) for section in sections))
 
 
 def share_learned(origins: Sequence[Origin], sections: Sequence[CrossSection]) -> float:

@@ -71,7 +71,7 @@ def test_a_class_that_is_met_late(fewest_steps):
 
 
 def test_without_the_controls_it_would_be(trained):
-    """Heads in full follow the curve beside a line; with own="none" nothing of the firm itself is beside heads, and no control."""
+    """Heads in full follow the curve beside a line; with own="none" nothing of the firm itself is beside heads, no control."""
     X, y = own_panel(SHAPES["square"])
     assert PeerAttentionRegressor(own="linear", kappa=None, random_state=0).fit(X, y).evidence_.loc["peers", "factor"] > 0.5
     alone = PeerAttentionRegressor(own="none", random_state=0).fit(X, y)

@@ -20,6 +20,7 @@ from peerattn.models.learners.nonlinear import (
     fit_trees,
     forest,
     ridge,
+    weighted_quantiles,
 )
 from peerattn.models.learners.training import Problem, Training
 from peerattn.models.stacking.weights import Column
@@ -186,3 +187,13 @@ def test_an_interaction_of_own_characteristics_passes_for_no_peer(task):
     assert steps.loc["nonlinear", "gain"] > 0.4 > 0.1 > steps.loc["peers", "gain"]
     given = StackedPeerRegressor(task=task, own=RidgeCV(), n_heads=0, random_state=0).fit(X, y)
     assert Column("estimator") in given.stack_.stages["nonlinear"].weights and not given.evidence_.loc["nonlinear", "factor"]
+
+
+def test_quantiles_with_weights_are_those_of_repeated_values():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=30)
+    times = rng.integers(0, 4, 30)
+    at = np.linspace(0, 1, 7)
+    np.testing.assert_allclose(weighted_quantiles(x, at, times.astype(float)), np.quantile(np.repeat(x, times), at))
+    np.testing.assert_array_equal(weighted_quantiles(x, at, None), np.quantile(x, at))
+    assert np.isfinite(weighted_quantiles(x, at, np.full(30, 0.01))).all()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerattn.models.cross_section import CrossSection, Rows, section_numbers
+from peerattn.models.cross_section import CrossSection, Rows, count_rows, section_numbers
 from peerattn.models.learners.heads.selection import ALL, LaterRows
 from peerattn.models.learners.linear import by_section, stacked_rows
 from peerattn.models.learners.losses import Loss
@@ -55,15 +55,14 @@ def fit_nuisance(fit: FitOwn, sections: Sequence[CrossSection], loss: Loss, with
     structural parameters, Econometrics Journal 21.
     Robinson (1988), Root-N-consistent semiparametric regression, Econometrica 56.
     """
-    rows = stacked_rows(sections)
-    if rows.loss_weights.sum() < FEW_ROWS:
+    if count_rows(sections) < FEW_ROWS:
         return None
     whole = _fitted(fit, sections)
     if whole is None:
         return None
     fold = section_numbers(sections) % FOLDS
     if len(sections) < FOLDS:
-        fold = rows.checksums() % FOLDS
+        fold = stacked_rows(sections).checksums() % FOLDS
     folds = by_section(fold, sections)
     own = np.concatenate([section.own_term for section in sections])
     values = np.zeros_like(own)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import minimize_scalar
 
-from peerattn.models.cross_section import CrossSection, Rows, group_sums, known_before, section_numbers
+from peerattn.models.cross_section import CrossSection, Rows, count_rows, group_sums, known_before, section_numbers
 from peerattn.models.learners.heads.sampling import residuals
 from peerattn.models.learners.linear import stacked_rows
 from peerattn.models.learners.losses import Loss, loss_of, squared_error
@@ -236,7 +236,7 @@ def split(sections: Sequence[CrossSection], purge: int = 0) -> tuple[list[CrossS
 
     The last ``purge`` before the later ones are not learned from, nor rows whose outcomes are not known by then.
     """
-    n_rows = np.array([section.focal.loss_weights.sum() for section in sections])
+    n_rows = np.array([count_rows([section]) for section in sections])
     if n_rows.sum() < FEW_ROWS:
         return [], []
     if len(sections) == 1:

@@ -86,9 +86,14 @@ def test_the_results_of_sequence_models_are_those_of_the_benchmark():
     assert shown.strip() == sequence_table(), f"the page's table should be\n{sequence_table()}"
 
 
+def rows_of(name):
+    """Return the rows of a committed result."""
+    return pd.DataFrame(json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))["rows"])
+
+
 def own_curves_table():
     """Panels in which peers were selected, and the mean R² of held-out periods, by the size of the curve."""
-    rows = pd.DataFrame(json.loads((ROOT / "benchmarks/results/own_curves.json").read_text(encoding="utf-8"))["rows"])
+    rows = rows_of("own_curves")
     models = ["attention, own curves", "attention, own linear", "stack"]
     lines = [
         "| peers | curve | selected: own curves | own linear | stack | R²: own curves | own linear | stack |",
@@ -103,10 +108,27 @@ def own_curves_table():
     return "\n".join(lines)
 
 
-def test_the_page_shows_the_results_of_own_curves():
+def own_curves_full_table():
+    """Means of the weight of heads in full, of the correlation with the true network, and of R², by the size of the curve."""
+    rows = rows_of("own_curves_full")
+    rows["correlation"] = pd.to_numeric(rows["correlation"])
+    lines = [
+        "| peers | curve | weight of heads: own curves | own linear | correlation: own curves | own linear | R²: own curves | own linear |",
+        "|---" * 8 + "|",
+    ]
+    for (none, curve), of in rows.groupby([rows["share"] == 0, "curve"]):
+        mean = of.groupby("model")[["weight", "correlation", "R2"]].mean()
+        cells = [mean.loc[f"in full, own {own}", figure] for figure in mean for own in ("curves", "linear")]
+        written = ["" if pd.isna(cell) else f"{cell:.2f}" for cell in cells]
+        lines.append(f"| {'none' if none else 'yes'} | {curve:g} | " + " | ".join(written) + " |")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(("name", "table"), [("own_curves", own_curves_table), ("own_curves_full", own_curves_full_table)])
+def test_the_page_shows_the_results_of_own_curves(name, table):
     text = (ROOT / "docs/background/decisions.md").read_text(encoding="utf-8")
-    [shown] = re.findall(r"<!-- results: benchmarks/results/own_curves.json -->\n((?:\|.*\n)+)", text)
-    assert shown.strip() == own_curves_table(), f"the page's table should be\n{own_curves_table()}"
+    [shown] = re.findall(rf"<!-- results: benchmarks/results/{name}.json -->\n((?:\|.*\n)+)", text)
+    assert shown.strip() == table(), f"the page's table should be\n{table()}"
 
 
 PAGES_OF_RESULTS = {  # page, results, columns shown and what they are called

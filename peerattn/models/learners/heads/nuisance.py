@@ -7,7 +7,7 @@ import numpy as np
 
 from peerattn.models.cross_section import CrossSection, Rows, count_rows, section_numbers
 from peerattn.models.learners.heads.selection import ALL, LaterRows
-from peerattn.models.learners.linear import by_section, stacked_rows
+from peerattn.models.learners.linear import CLIP, by_section, stacked_rows
 from peerattn.models.learners.losses import Loss
 from peerattn.models.learners.protocol import Part
 from peerattn.models.learners.training import FEW_ROWS
@@ -90,4 +90,5 @@ def _fitted(fit: FitOwn, sections: Sequence[CrossSection]) -> Nuisance | None:
 
 
 def _constant_and_x(rows: Rows) -> np.ndarray:
-    return np.column_stack([np.ones(len(rows)), rows.x])
+    # as in the own slopes of heads; curves are bounded, too, so that no outlier has a value of any size
+    return np.column_stack([np.ones(len(rows)), rows.x.clip(-CLIP, CLIP)])

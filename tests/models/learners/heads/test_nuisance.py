@@ -69,6 +69,17 @@ def test_it_has_no_line():
     assert np.corrcoef(nuisance.values[:, 0], truth)[0, 1] > 0.85 and 0.5 < nuisance.function.factor <= 1
 
 
+def test_no_outlier_has_a_value_of_any_size():
+    """The curve is constant beyond its last knots, and so is the line that is taken from it beyond four standard deviations."""
+    found = fit_nuisance(curves, sections_of(lambda x: square(x) + x[:, 1]), squared_error, within=True)
+    section = sections_of(square, 1, 1)[0]
+    x = section.focal.x.copy()
+    x[0] = 1000.0, -1000.0
+    x[1] = 4.0, -4.0
+    far, near = found.function.predict([replace(section, focal=replace(section.focal, x=x))])[0][:2, 0]
+    assert far == pytest.approx(near)
+
+
 def test_none_where_there_is_nothing():
     assert fit_nuisance(curves, sections_of(lambda x: x[:, 0]), squared_error, True) is None
     assert fit_nuisance(curves, sections_of(square, n_periods=2), squared_error, True) is None, "fewer rows than a test needs"

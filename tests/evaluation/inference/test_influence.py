@@ -106,7 +106,7 @@ def test_contributions_are_weights_times_information(task):
     found = contributions(model, X, **told)
     assert not found.row_normalized
     rows = X[X.index.get_level_values("period") == PERIOD]
-    own = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X, Y).predict(rows)
+    own = PeerAttentionRegressor(n_heads=0, own="linear", kappa=None).fit(X, Y).predict(rows)
     expected = np.zeros((12, 12))
     (section,) = (s for s in model._gate_call(X, told.get("outcomes"))[1] if s.period == PERIOD)
     for row, (start, head) in enumerate(model.heads_[["seed", "head"]].to_numpy()):
@@ -140,7 +140,7 @@ def test_contributions_of_a_covariance_add_up_to_the_prediction():
     fitted = {"covariance": model.stack_.fitted["covariance"]}
     model.stack_ = replace(model.stack_, stages=alone, fitted=fitted)
     rows = X[X.index.get_level_values("period") == PERIOD]
-    own = PeerAttentionRegressor(n_heads=0, kappa=None).fit(X, Y).predict(X)
+    own = PeerAttentionRegressor(n_heads=0, own="linear", kappa=None).fit(X, Y).predict(X)
     W = model.peer_network(X, outcomes=Y).matrix(PERIOD).to_numpy()
     signed = W * (Y - own)[rows.index].to_numpy()
     np.testing.assert_allclose(signed.sum(axis=1), (model.predict(X, outcomes=Y) - own)[X.index.isin(rows.index)], atol=1e-10)

@@ -1,7 +1,7 @@
 """Heads in full (``kappa=None``), which no test on held-out periods keeps out: do they cost anything, and are networks the same?
 
 Run: ``python benchmarks/heads_in_full.py [--seeds 2] [--only NAME ...]``. Each panel and task of the table, on its last periods:
-the error over that of the own part alone (least squares and own codes), and how alike the networks of two seeds are. Every fit
+the error over that of the own part alone (curves and own codes), and how alike the networks of two seeds are. Every fit
 is stored at once in ``benchmarks/results/heads_in_full/``; a run that was stopped goes on where it stopped.
 """
 
@@ -149,7 +149,7 @@ def main() -> None:
     STORE.mkdir(parents=True, exist_ok=True)
     rows = [row for cell in arguments.only for row in rows_of(cell, arguments.seeds)]
     notes = [
-        f"Mean squared error on the last periods over that of the own part alone, least squares and own codes; {arguments.seeds} "
+        f"Mean squared error on the last periods over that of the own part alone, curves and own codes; {arguments.seeds} "
         "seeds: median and largest. A ratio above 1: the heads cost something where no test on held-out periods keeps them out.",
         "Industry mean: leave-one-out mean of the other firms' outcomes, shrunk; in a nowcast it uses the same outcomes.",
         "Networks of two seeds: correlation of the weights, and of the five largest peers in common, last known period.",

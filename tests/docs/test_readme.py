@@ -124,7 +124,7 @@ def own_curves_full_table():
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(("name", "table"), [("own_curves", own_curves_table)])
+@pytest.mark.parametrize(("name", "table"), [("own_curves", own_curves_table), ("own_curves_full", own_curves_full_table)])
 def test_the_page_shows_the_results_of_own_curves(name, table):
     text = (ROOT / "docs/background/decisions.md").read_text(encoding="utf-8")
     [shown] = re.findall(rf"<!-- results: benchmarks/results/{name}.json -->\n((?:\|.*\n)+)", text)
